@@ -1,0 +1,1 @@
+//! Which sharing method fits one workload on one GPU model, and why.

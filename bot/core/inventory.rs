@@ -1,0 +1,1 @@
+//! Pools, cards and workloads as they are today.

@@ -1,0 +1,1 @@
+//! Headroom, evidence gates and what may share with what, resolved for one workload.

