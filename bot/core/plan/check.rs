@@ -1,0 +1,1 @@
+//! What every plan must hold; run before anything is proposed.

@@ -1,0 +1,1 @@
+//! What a reviewer accepts or declines, hashed without the noise of metrics.
