@@ -175,7 +175,10 @@ pub struct Question<'a> {
 
 /// Fits one workload onto its model under its policy.
 pub fn fit(question: &Question<'_>) -> FitReport {
-    evidence::gate(question).unwrap_or_else(|needs| choose(question, needs))
+    match evidence::gate(question) {
+        Ok(needs) => choose(question, needs),
+        Err(report) => *report,
+    }
 }
 
 fn choose(question: &Question<'_>, needs: Needs) -> FitReport {
@@ -184,7 +187,7 @@ fn choose(question: &Question<'_>, needs: Needs) -> FitReport {
     time_slicing::candidate(question, &needs, &mut considered);
     let (verdict, whole) = keep_whole::decide(question, &needs, &considered);
     considered.push(whole);
-    // Stable: within "fits" and "does not" the makers' own order, smallest first, stays.
+    // Stable sort: within "fits" and "does not" the makers' own order, smallest first, stays.
     considered.sort_by_key(|candidate| !candidate.fits);
     FitReport {
         workload: question.workload.id.clone(),

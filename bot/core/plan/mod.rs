@@ -3,18 +3,38 @@
 //! Takes the fits of one pool, packs them, and says what has to differ in the cluster. Where the text for that lives
 //! is the question of `infra`.
 
-pub mod check;
-pub mod fingerprint;
+pub mod ground;
+
+pub mod pool;
+
+mod assign;
+
+mod mig;
+
+mod time_slicing;
+
+mod rollout;
+
+mod risk;
+
 pub mod saving;
+
+pub mod check;
+
+pub mod fingerprint;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::fit::{FitReport, Reason};
+use crate::catalog::Catalog;
+use crate::fit::{self, FitReport, Question, Reason, Verdict};
 use crate::ids::{PoolId, WorkloadId};
-use crate::policy::Method;
+use crate::inventory::{Declared, Inventory, Workload};
+use crate::policy::{Method, Policy};
 use crate::units::Mib;
+use crate::usage::Measured;
+use pool::Pool;
 use saving::Saving;
 
 /// What should differ in one pool, with everything a reviewer needs to judge it.
@@ -86,7 +106,7 @@ pub enum Goal {
 }
 
 /// One thing that should differ.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "kebab-case")]
 pub enum Change {
     /// A named layout in the MIG manager's config map.
@@ -117,6 +137,17 @@ pub enum Change {
         value: String,
         /// Node and the value it has today.
         nodes: BTreeMap<String, Option<String>>,
+    },
+    /// A label of a whole node group, set where the group is declared, since its nodes come and go.
+    LabelGroup {
+        /// Label key, `nvidia.com/mig.config`.
+        key: String,
+        /// Value to set.
+        value: String,
+        /// The value that the group's nodes have today.
+        previous: Option<String>,
+        /// Others stay on whole cards: make a second group for the shared ones beside it.
+        beside: bool,
     },
     /// Another resource in the pod template of a workload.
     SetWorkloadResource {
@@ -183,14 +214,82 @@ pub struct NodeOutcome {
     pub name: String,
     /// Freed, touched or untouched.
     pub fate: NodeFate,
-    /// One text a card: `whole: search/embed-svc`, `idle`.
-    pub before: Vec<String>,
-    /// One text a card: `2g.10gb ×3: search/embed-svc, …`.
-    pub after: Vec<String>,
+    /// Its cards today, in the order of their UUIDs.
+    pub before: Vec<CardUse>,
+    /// Its cards then; empty for a freed node.
+    pub after: Vec<CardUse>,
     /// Pods that restart because of it.
     pub restarts: Vec<String>,
     /// Price per hour, if known.
     pub per_hour: Option<crate::units::Money>,
+}
+
+/// Who holds a card, or the pieces of it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(tag = "use", rename_all = "kebab-case")]
+pub enum CardUse {
+    /// Nobody.
+    Idle,
+    /// One pod has all of it.
+    Whole {
+        /// Who.
+        workload: WorkloadId,
+    },
+    /// Cut by MIG.
+    Slices {
+        /// Each slice with its holder; `None` is room for rolling updates, or left over.
+        slices: Vec<SliceUse>,
+    },
+    /// Time-sliced.
+    Shared {
+        /// Replicas the card is offered as.
+        replicas: u32,
+        /// Who may be on it, one entry a pod.
+        workloads: Vec<WorkloadId>,
+    },
+    /// Used in a way that the plan does not look into: shared already, or by a pod without a known owner.
+    Other {
+        /// In words.
+        text: String,
+    },
+}
+
+/// One MIG slice.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct SliceUse {
+    /// List spelling, `2g.10gb`.
+    pub profile: String,
+    /// First memory slice that it covers in the proof; the driver may choose another.
+    pub start: u8,
+    /// Who holds it.
+    pub workload: Option<WorkloadId>,
+}
+
+impl std::fmt::Display for CardUse {
+    /// `idle`, `whole: search/embed-svc`, `3 × 2g.10gb: search/a, search/b, free`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Idle => write!(f, "idle"),
+            Self::Whole { workload } => write!(f, "whole: {workload}"),
+            Self::Slices { slices } => {
+                let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
+                for slice in slices {
+                    *counts.entry(&slice.profile).or_default() += 1;
+                }
+                let cut: Vec<String> = counts.iter().map(|(name, n)| format!("{n} × {name}")).collect();
+                let who: Vec<String> = slices
+                    .iter()
+                    .map(|slice| slice.workload.as_ref().map_or_else(|| "free".to_owned(), ToString::to_string))
+                    .collect();
+                write!(f, "{}: {}", cut.join(" + "), who.join(", "))
+            }
+            Self::Shared { replicas, workloads } => {
+                let who: Vec<String> = workloads.iter().map(ToString::to_string).collect();
+                write!(f, "{replicas} time slices: {}", who.join(", "))
+            }
+            Self::Other { text } => write!(f, "{text}"),
+        }
+    }
 }
 
 /// What a plan does to a node.
@@ -275,4 +374,224 @@ pub enum Confidence {
     Medium,
     /// Opened as a draft.
     Low,
+}
+
+/// Everything a pool's plan is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// The pool, its rules and its price.
+    pub pool: &'a Pool,
+    /// The cluster today.
+    pub inventory: &'a Inventory,
+    /// What was measured.
+    pub measured: &'a Measured,
+    /// What the repository says.
+    pub declared: &'a Declared,
+    /// GPU models.
+    pub catalog: &'a Catalog,
+    /// Policy of every workload of the cluster.
+    pub policies: &'a BTreeMap<WorkloadId, Policy>,
+}
+
+/// What comes of a pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "kebab-case")]
+pub enum Outcome {
+    /// There is something to gain.
+    Plan(Box<Plan>),
+    /// Nothing to do, and why.
+    Nothing(Nothing),
+}
+
+/// Why a pool stays as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Nothing {
+    /// The pool.
+    pub pool: PoolId,
+    /// Why, for the pool as a whole.
+    pub reasons: Vec<Reason>,
+    /// Every workload of the pool, with its fit.
+    pub kept: Vec<Kept>,
+}
+
+/// One workload of the pool, weighed.
+#[derive(Clone, Debug)]
+pub(crate) struct Weighed<'a> {
+    pub(crate) workload: &'a Workload,
+    pub(crate) policy: &'a Policy,
+    pub(crate) fit: FitReport,
+    /// Its pods on nodes of this pool.
+    pub(crate) pods: Vec<&'a crate::inventory::Pod>,
+    /// Set when the plan leaves it as it is although the fit would allow more.
+    pub(crate) held_back: Option<Reason>,
+}
+
+impl Weighed<'_> {
+    /// Replicas to plan for in this pool.
+    pub(crate) fn planned(&self) -> u32 {
+        let now = u32::try_from(self.pods.len()).unwrap_or(u32::MAX);
+        let wanted = if self.policy.plan_for_hpa_max {
+            self.workload.planned_replicas()
+        } else {
+            self.workload.replicas
+        };
+        if self.workload.pods.len() == self.pods.len() { now.max(wanted) } else { now }
+    }
+
+    /// Extra pods while it rolls: as measured, as declared, else Kubernetes' default of 25 %, rounded up.
+    pub(crate) fn max_surge(&self, declared: &Declared) -> u32 {
+        let rolls_with_surge = matches!(self.workload.id.kind.as_str(), "Deployment" | "Rollout");
+        self.workload
+            .max_surge
+            .or_else(|| declared.workloads.get(&self.workload.id)?.max_surge)
+            .unwrap_or(if rolls_with_surge { self.planned().div_ceil(4) } else { 0 })
+    }
+
+    /// The candidate that the verdict chose.
+    pub(crate) fn chosen(&self) -> Option<&fit::Candidate> {
+        match &self.fit.verdict {
+            Verdict::Mig { profile } => self.fit.considered.iter().find(|c| c.name == *profile),
+            Verdict::TimeSlicing => {
+                self.fit.considered.iter().find(|c| c.method == Method::TimeSlicing && c.fits)
+            }
+            Verdict::KeepWhole { .. } | Verdict::NotEnoughEvidence { .. } | Verdict::Excluded { .. } => None,
+        }
+    }
+
+    pub(crate) fn kept(&self) -> Kept {
+        let mut reasons: Vec<Reason> = self.held_back.iter().cloned().collect();
+        reasons.extend(self.fit.verdict.reasons().into_iter().cloned());
+        let n_cards = self.pods.iter().map(|pod| pod.cards.len()).sum::<usize>();
+        Kept { fit: self.fit.clone(), reasons, n_cards: u32::try_from(n_cards).unwrap_or(u32::MAX) }
+    }
+}
+
+/// Plans one pool: weighs every workload, then looks for the plan that frees the most by its goal.
+pub fn plan(request: &Request<'_>) -> Outcome {
+    let weighed = weigh(request);
+    let nothing = |reasons: Vec<Reason>, weighed: &[Weighed<'_>]| {
+        Outcome::Nothing(Nothing {
+            pool: request.pool.id.clone(),
+            reasons,
+            kept: weighed.iter().map(Weighed::kept).collect(),
+        })
+    };
+    let wants = |method: Method| {
+        weighed
+            .iter()
+            .filter(|w| w.held_back.is_none() && w.chosen().is_some_and(|c| c.method == method))
+            .count()
+    };
+    if weighed.is_empty() {
+        return nothing(vec![Reason::new("no-workloads", "no pod holds a GPU here")], &weighed);
+    }
+    let (by_mig, by_time_slicing) = (wants(Method::Mig), wants(Method::TimeSlicing));
+    let made = if by_mig > 0 {
+        mig::plan(request, &weighed)
+    } else if by_time_slicing > 0 {
+        time_slicing::plan(request, &weighed)
+    } else {
+        Err(vec![Reason::new("nothing-fits", "no workload of this pool may get less than a whole card")])
+    };
+    match made {
+        Ok(plan) => Outcome::Plan(Box::new(finish(request, plan))),
+        Err(reasons) => nothing(reasons, &weighed),
+    }
+}
+
+/// Fits one workload wherever it runs; for `explain` and for workloads outside every pool.
+pub fn weigh_one(request: &Request<'_>, workload: &Workload) -> FitReport {
+    let profile = request.measured.profiles.get(&workload.id);
+    let node_model = workload
+        .pods
+        .iter()
+        .find_map(|pod| request.inventory.node(&pod.node)?.model_names().into_iter().next().map(str::to_owned));
+    let name = profile.map(|profile| profile.model_name.clone()).or(node_model);
+    let model = name.as_deref().and_then(|name| request.catalog.find_by_product(name));
+    let ground = ground::ground(request, name.as_deref(), model);
+    let default = Policy::default();
+    let policy = request.policies.get(&workload.id).unwrap_or(&default);
+    fit::fit(&Question {
+        workload,
+        profile,
+        model,
+        policy,
+        ground: &ground,
+        declared: request.declared.workloads.get(&workload.id),
+    })
+}
+
+fn weigh<'a>(request: &Request<'a>) -> Vec<Weighed<'a>> {
+    let mut weighed = Vec::new();
+    for workload in &request.inventory.workloads {
+        let pods: Vec<_> =
+            workload.pods.iter().filter(|pod| request.pool.nodes.contains(&pod.node)).collect();
+        let Some(policy) = request.policies.get(&workload.id) else { continue };
+        if pods.is_empty() {
+            continue;
+        }
+        let fit = weigh_one(request, workload);
+        let held_back = held_back(request, workload, policy, &fit, pods.len());
+        weighed.push(Weighed { workload, policy, fit, pods, held_back });
+    }
+    weighed
+}
+
+/// Reasons outside the fit to leave a workload as it is.
+fn held_back(
+    request: &Request<'_>,
+    workload: &Workload,
+    policy: &Policy,
+    fit: &FitReport,
+    pods_here: usize,
+) -> Option<Reason> {
+    if !matches!(fit.verdict, Verdict::Mig { .. } | Verdict::TimeSlicing) {
+        return None;
+    }
+    if workload.pods.len() != pods_here {
+        return Some(Reason::new(
+            "several-pools",
+            format!(
+                "{pods_here} of its {} pods run in this pool: one pod template cannot serve two kinds of cards",
+                workload.pods.len()
+            ),
+        ));
+    }
+    let needs_edit = matches!(fit.verdict, Verdict::Mig { .. });
+    if !needs_edit || policy.manual_edits == crate::policy::ManualEdits::Allow {
+        return None;
+    }
+    match request.declared.workloads.get(&workload.id) {
+        None => Some(
+            Reason::new("not-in-repository", "its manifest was not found in the repository")
+                .with_advice("add its repository or folder, or set `manual_edits: allow`"),
+        ),
+        Some(declared) => declared.editable.as_ref().err().map(|why| {
+            Reason::new("cannot-edit", format!("its GPU request cannot be edited safely ({why})"))
+                .with_advice("set `manual_edits: allow` to plan it and make this change by hand")
+        }),
+    }
+}
+
+/// Fills in what follows from the rest: risks, confidence, overrides, fingerprint.
+fn finish(request: &Request<'_>, mut plan: Plan) -> Plan {
+    plan.risks = risk::risks(request, &plan);
+    plan.confidence = risk::confidence(&plan);
+    plan.overrides = overrides(request, &plan);
+    plan.rollout = rollout::rollout(&plan, request);
+    plan.rollback = rollout::rollback(&plan, request);
+    plan.fingerprint = fingerprint::fingerprint(&plan);
+    plan
+}
+
+fn overrides(request: &Request<'_>, plan: &Plan) -> Vec<String> {
+    let mut lines = std::collections::BTreeSet::new();
+    for item in &plan.items {
+        if let Some(policy) = request.policies.get(&item.fit.workload) {
+            for (setting, place) in &policy.decided_by {
+                lines.insert(format!("`{setting}` ({place})"));
+            }
+        }
+    }
+    lines.into_iter().collect()
 }
