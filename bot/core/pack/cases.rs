@@ -8,6 +8,8 @@ use serde_json::Value;
 
 use super::cards::{fewest_cards, fewest_cards_for};
 use super::geometry::{Geometry, SliceType};
+use super::limited::{Substitution, limited};
+use super::time_slicing::{Limits, Pod, time_slicing};
 use super::{CardState, Goal, Item, NodeState, Problem, Rules, Spread, demand_with_surge};
 
 #[derive(Deserialize)]
@@ -50,6 +52,16 @@ struct Instance {
     workloads: Workloads,
     #[serde(default)]
     nodes: Vec<CaseNode>,
+    timeslice: Option<CaseSlicing>,
+}
+
+#[derive(Deserialize)]
+struct CaseSlicing {
+    card_memory_mib: u64,
+    memory_headroom_percent: u64,
+    context_overhead_mib: u64,
+    compute_limit_milli: u64,
+    max_replicas: u32,
 }
 
 #[derive(Deserialize)]
@@ -192,6 +204,8 @@ fn differs<T: PartialEq + std::fmt::Debug>(what: &str, got: T, expected: T) -> R
 fn run(instance: &Instance, model: &Model) -> Result<(), String> {
     match instance.kind.as_str() {
         "gpus" => run_gpus(instance, model),
+        "layouts" => run_layouts(instance, model),
+        "timeslice" => run_time_slicing(instance),
         _ => Ok(()),
     }
 }
@@ -228,6 +242,70 @@ fn run_gpus(instance: &Instance, model: &Model) -> Result<(), String> {
     }
     let enough = slots.iter().zip(&demand).take(geometry.whole()).all(|(s, d)| s >= d);
     differs("slots hold the demand", enough, true)
+}
+
+fn run_layouts(instance: &Instance, model: &Model) -> Result<(), String> {
+    let geometry = model.geometry();
+    let items = instance.items(model);
+    let demand = demand_with_surge(geometry.whole(), &items, instance.policy.concurrent_rollouts);
+    let expected = &instance.expected;
+    differs("demand with surge", by_name(model, &demand), counts(&expected["demand_with_surge"]))?;
+    for (field, substitution) in [
+        ("gpus_by_max_layouts", Substitution::Larger),
+        ("gpus_by_max_layouts_without_substitution", Substitution::None),
+    ] {
+        for n_layouts in 1..=3u32 {
+            let answer = limited(&geometry, &demand, n_layouts, substitution);
+            let want = expected[field][n_layouts.to_string()].as_u64();
+            let what = format!("{field} {n_layouts}");
+            differs(&what, answer.as_ref().map(|l| u64::from(l.n_cards)), want)?;
+            differs(&what, answer.is_none_or(|l| l.layouts.len() <= n_layouts as usize), true)?;
+        }
+        let unlimited = fewest_cards(&geometry, &demand).n_cards;
+        differs(field, Some(u64::from(unlimited)), expected[field]["unlimited"].as_u64())?;
+    }
+    Ok(())
+}
+
+fn run_time_slicing(instance: &Instance) -> Result<(), String> {
+    let slicing = instance.timeslice.as_ref().unwrap();
+    let limits = Limits {
+        card_mib: slicing.card_memory_mib,
+        headroom_percent: slicing.memory_headroom_percent,
+        context_mib: slicing.context_overhead_mib,
+        compute_limit_milli: slicing.compute_limit_milli,
+        max_replicas: slicing.max_replicas,
+    };
+    let pods: Vec<Pod> = instance
+        .workloads
+        .rows
+        .iter()
+        .flat_map(|(id, replicas, hpa_max, _, peak_mib, compute_milli, _)| {
+            let pod = Pod { key: id.clone(), peak_mib: *peak_mib, compute_milli: *compute_milli };
+            std::iter::repeat_n(pod, instance.planned(*replicas, *hpa_max) as usize)
+        })
+        .collect();
+    let answer = time_slicing(&pods, &limits);
+    let expected = &instance.expected;
+    let number = |n: Option<u32>| n.map_or(Value::Null, Value::from);
+    differs("usable", Value::from(answer.usable_mib), expected["usable_mib"].clone())?;
+    differs("pods", Value::from(pods.len()), expected["pods"].clone())?;
+    differs("replicas", Value::from(answer.one.replicas), expected["one_pool"]["replicas"].clone())?;
+    differs("cards", number(answer.one.n_cards), expected["one_pool"]["gpus"].clone())?;
+    let (two, threshold, small, large) = match &answer.two {
+        Some(two) => (
+            Some(two.n_cards),
+            Value::from(two.small_max_peak_mib),
+            two.small.replicas,
+            Some(two.large.replicas),
+        ),
+        None => (answer.one.n_cards, Value::Null, answer.one.replicas, None),
+    };
+    let expected = &expected["two_pools"];
+    differs("two pools", number(two), expected["gpus"].clone())?;
+    differs("threshold", threshold, expected["small_pool_max_peak_mib"].clone())?;
+    differs("small", Value::from(small), expected["replicas_small"].clone())?;
+    differs("large", number(large), expected["replicas_large"].clone())
 }
 
 #[expect(clippy::disallowed_methods, reason = "test data lives in files")]

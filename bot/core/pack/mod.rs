@@ -9,6 +9,10 @@ pub mod certificate;
 
 pub mod cards;
 
+pub mod limited;
+
+pub mod time_slicing;
+
 #[cfg(test)]
 mod cases;
 
