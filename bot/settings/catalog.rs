@@ -30,7 +30,7 @@ pub const FILES: &[(&str, &str)] = &[
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogLoadError {
     /// A file is not YAML of the right shape.
-    #[error("{}: not a GPU catalog; compare it with the files of `config/catalog` or leave it out of `catalog_files`", place(.file, .source))]
+    #[error("{}: not a GPU catalog; correct it as in `config/catalog/README.md`, or leave the file out", place(.file, .source))]
     Unreadable {
         /// The file, as it was given.
         file: String,
@@ -39,9 +39,7 @@ pub enum CatalogLoadError {
         source: Box<serde_saphyr::Error>,
     },
     /// A file can be read, but a figure in it cannot be true.
-    #[error(
-        "{file}: the GPU catalog contradicts itself; correct the model, or leave the file out of `catalog_files`"
-    )]
+    #[error("{file}: the GPU catalog contradicts itself; correct the model, or leave the file out")]
     Contradiction {
         /// The file, as it was given.
         file: String,
@@ -126,7 +124,7 @@ mod tests {
     fn an_error_names_file_line_and_way_out() {
         let wrong = OURS.replace("framebuffer_mib", "framebuffer_gb");
         let error = with_files([("ours.yaml", wrong.as_str())]).unwrap_err().to_string();
-        assert!(error.starts_with("ours.yaml:6:3: not a GPU catalog; compare it with"), "{error}");
+        assert!(error.starts_with("ours.yaml:6:3: not a GPU catalog; correct it"), "{error}");
 
         let wrong = OURS.replace("gfd_label: NVIDIA-L4", "gfd_label: L4");
         let error = with_files([("ours.yaml", wrong.as_str())]).unwrap_err();

@@ -86,7 +86,8 @@ fn no_layout_overlaps_or_leaves_the_card() {
             let starts = layout.placements.iter().map(|placement| placement.start);
             assert!(ends.clone().zip(starts.skip(1)).all(|(end, next)| end <= next), "{layout:?}");
             assert!(ends.max().unwrap() <= model.memory_slices);
-            assert!(layouts::place(model, &layout.multiset(), Limits::CURRENT).is_some(), "{layout:?}");
+            let placed = layouts::place(model, &layout.multiset(), Limits::CURRENT).unwrap();
+            assert_eq!(placed.multiset(), layout.multiset());
         }
     }
 }
@@ -197,6 +198,8 @@ fn plain_profiles_go_up_and_stop_before_the_whole_card() {
     for model in catalog.models() {
         let plain = model.plain_profiles();
         assert!(plain.is_sorted_by(|a, b| a.memory_min <= b.memory_min), "{}", model.id);
+        let sms: Vec<_> = plain.iter().filter_map(|profile| profile.sm).collect();
+        assert!(sms.is_sorted(), "{}", model.id);
     }
 }
 
@@ -304,7 +307,8 @@ fn what_cannot_be_is_refused_with_both_numbers() {
 
 #[test]
 fn each_check_of_a_model_bites() {
-    let changes: [(&str, fn(&mut GpuModel)); 15] = [
+    type Change = fn(&mut GpuModel);
+    let changes: [(&str, Change); 15] = [
         ("lower-case", |model| model.id = "A30".to_owned()),
         ("no product", |model| model.products.clear()),
         ("`sm_mig`", |model| model.sm_mig = Some(57)),
