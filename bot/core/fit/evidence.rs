@@ -48,7 +48,9 @@ fn keeps_regardless(question: &Question<'_>) -> Option<Reason> {
     if gpus > 1 {
         return Some(Reason::new(
             "several-gpus",
-            format!("each pod holds {gpus} GPUs: a process sees one MIG slice at most, and slices have no P2P"),
+            format!(
+                "each pod holds {gpus} GPUs: a process sees one MIG slice at most, and slices have no P2P"
+            ),
         ));
     }
     if workload.resource != "nvidia.com/gpu" {
@@ -76,9 +78,8 @@ fn keeps_regardless(question: &Question<'_>) -> Option<Reason> {
             | DataGap::SeveralModels { .. } => {}
         }
     }
-    (workload.pods.is_empty()).then(|| {
-        Reason::new("not-running", "no pod of it holds a GPU now: there is no card to free")
-    })
+    (workload.pods.is_empty())
+        .then(|| Reason::new("not-running", "no pod of it holds a GPU now: there is no card to free"))
 }
 
 /// Everything that is missing, each with its way out.
@@ -94,7 +95,9 @@ fn missing(question: &Question<'_>) -> Vec<Reason> {
                 "unknown-model",
                 format!("the card model `{}` is not in the catalog", profile.model_name),
             )
-            .with_advice("add it under `catalog:` in the configuration; `slicewright catalog list` shows all known"),
+            .with_advice(
+                "add it under `catalog:` in the configuration; `slicewright catalog list` shows all known",
+            ),
         );
     }
     for gap in &profile.gaps {
@@ -162,7 +165,10 @@ fn history(question: &Question<'_>, profile: &WorkloadProfile) -> Vec<Reason> {
         Some(coverage) if coverage < policy.min_coverage => reasons.push(
             Reason::new(
                 "low-coverage",
-                format!("{coverage} of the expected samples are there, {} are asked for", policy.min_coverage),
+                format!(
+                    "{coverage} of the expected samples are there, {} are asked for",
+                    policy.min_coverage
+                ),
             )
             .with_advice("look for scrape gaps and for pods without labels: `slicewright doctor`"),
         ),
@@ -201,7 +207,9 @@ fn experiment(framework: Option<&str>) -> String {
         Some("SGLang") => {
             "experiment: lower `--mem-fraction-static` on one replica for a week and watch `sglang:token_usage`"
         }
-        Some("TGI") => "experiment: lower `--cuda-memory-fraction` on one replica for a week and watch its queue",
+        Some("TGI") => {
+            "experiment: lower `--cuda-memory-fraction` on one replica for a week and watch its queue"
+        }
         Some("JAX") => {
             "experiment: set `XLA_PYTHON_CLIENT_PREALLOCATE=false` on one replica for a week and measure again"
         }

@@ -4,10 +4,16 @@ use super::{Candidate, Needs, Question, Reason, Verdict};
 use crate::policy::Method;
 
 /// The verdict, and the candidate "keep whole" with its reason.
-pub(super) fn decide(question: &Question<'_>, needs: &Needs, considered: &[Candidate]) -> (Verdict, Candidate) {
+pub(super) fn decide(
+    question: &Question<'_>,
+    needs: &Needs,
+    considered: &[Candidate],
+) -> (Verdict, Candidate) {
     let best = considered.iter().find(|candidate| candidate.fits);
     let verdict = match best {
-        Some(candidate) if candidate.method == Method::Mig => Verdict::Mig { profile: candidate.name.clone() },
+        Some(candidate) if candidate.method == Method::Mig => {
+            Verdict::Mig { profile: candidate.name.clone() }
+        }
         Some(_) => Verdict::TimeSlicing,
         None if only_the_bound_is_too_high(needs, considered) => Verdict::NotEnoughEvidence {
             reasons: vec![
@@ -21,7 +27,9 @@ pub(super) fn decide(question: &Question<'_>, needs: &Needs, considered: &[Candi
                             .map_or_else(String::new, |c| format!("{} at {}", c.source.name(), c.p99))
                     ),
                 )
-                .with_advice("enable the profiling metrics: `DCGM_FI_PROF_SM_ACTIVE` in the exporter's counters"),
+                .with_advice(
+                    "enable the profiling metrics: `DCGM_FI_PROF_SM_ACTIVE` in the exporter's counters",
+                ),
             ],
         },
         None => Verdict::KeepWhole { reason: why(considered) },
@@ -61,8 +69,10 @@ fn only_the_bound_is_too_high(needs: &Needs, considered: &[Candidate]) -> bool {
 
 /// The reason that stood between the workload and the largest thing that was weighed.
 fn why(considered: &[Candidate]) -> Reason {
-    let last_slice =
-        considered.iter().rev().find(|candidate| candidate.method == Method::Mig && candidate.chain_index.is_some());
+    let last_slice = considered
+        .iter()
+        .rev()
+        .find(|candidate| candidate.method == Method::Mig && candidate.chain_index.is_some());
     let by_name = |candidate: &Candidate| {
         let mut reason = candidate.reasons.first().cloned()?;
         reason.text = format!("`{}` {}", candidate.name, reason.text);

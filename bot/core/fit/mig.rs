@@ -30,9 +30,11 @@ pub(super) fn candidates(question: &Question<'_>, needs: &Needs, out: &mut Vec<C
         return;
     }
     let chain = model.plain_profiles();
-    let least = question.policy.min_profile.as_deref().and_then(|wanted| {
-        chain.iter().position(|candidate| candidate.name.to_string() == wanted)
-    });
+    let least = question
+        .policy
+        .min_profile
+        .as_deref()
+        .and_then(|wanted| chain.iter().position(|candidate| candidate.name.to_string() == wanted));
     for (index, candidate) in chain.iter().enumerate() {
         let memory = usable(question, candidate);
         let mut reasons = rejections(question, needs, model, profile, candidate);
@@ -41,7 +43,11 @@ pub(super) fn candidates(question: &Question<'_>, needs: &Needs, out: &mut Vec<C
         {
             reasons.push(Reason::new(
                 "below-minimum",
-                format!("policy asks for `{}` at least{}", chain[least].name, decided(question, "min_profile")),
+                format!(
+                    "policy asks for `{}` at least{}",
+                    chain[least].name,
+                    decided(question, "min_profile")
+                ),
             ));
         }
         let fits = reasons.is_empty();
@@ -115,7 +121,8 @@ fn rejections(
     }
     let memory_share = Ratio::of(u64::from(candidate.memory_slices), u64::from(model.memory_slices));
     if let (Some(used), Some(memory_share)) = (profile.bandwidth_p99, memory_share) {
-        let limit = u64::from(question.policy.bandwidth_fill.ppm()) * u64::from(memory_share.ppm()) / 1_000_000;
+        let limit =
+            u64::from(question.policy.bandwidth_fill.ppm()) * u64::from(memory_share.ppm()) / 1_000_000;
         if u64::from(used.ppm()) > limit {
             reasons.push(Reason::new(
                 "bandwidth-too-small",
@@ -127,7 +134,7 @@ fn rejections(
             ));
         }
     }
-    if profile.media_engines_used == Some(true) && candidate.decoders.unwrap_or(0) == 0 {
+    if profile.media_engines_used == Some(true) && decoders(candidate) == 0 {
         reasons.push(Reason::new("no-media-engine", "has no video decoder, and the workload uses one"));
     }
     if question.policy.refuse_latency_stretch
@@ -145,7 +152,15 @@ fn accepts(needs: &Needs, model: &GpuModel, candidate: &MigProfile, memory: Mib)
         }
         _ => String::new(),
     };
-    Reason::new("fits", format!("has {memory} for {} (peak {} with headroom){compute}", needs.memory, needs.peak))
+    Reason::new(
+        "fits",
+        format!("has {memory} for {} (peak {} with headroom){compute}", needs.memory, needs.peak),
+    )
+}
+
+/// Video decoders of a slice; one whose engines are not established counts as none.
+fn decoders(candidate: &MigProfile) -> u8 {
+    candidate.engines.map_or(0, |engines| engines.decoders)
 }
 
 /// Kernels wider than the slice take longer on it even when the card is mostly idle.
@@ -187,9 +202,10 @@ pub(super) fn cautions(question: &Question<'_>, verdict: &Verdict) -> Vec<Reason
         let chosen = model.plain_profiles().into_iter().find(|candidate| candidate.name.to_string() == *name);
         cautions.extend(chosen.and_then(|candidate| latency(profile, model, candidate)));
         if question.profile.and_then(|profile| profile.compute).is_some_and(|c| c.source.is_upper_bound()) {
-            cautions.push(Reason::new("upper-bound", "compute is an upper bound: SM_ACTIVE was not measured"));
+            cautions
+                .push(Reason::new("upper-bound", "compute is an upper bound: SM_ACTIVE was not measured"));
         }
-        if profile.media_engines_used.is_none() && chosen.is_some_and(|c| c.decoders.unwrap_or(0) == 0) {
+        if profile.media_engines_used.is_none() && chosen.is_some_and(|c| decoders(c) == 0) {
             cautions.push(Reason::new(
                 "media-unknown",
                 "this slice has no video decoder, and whether the workload uses one was not measured",

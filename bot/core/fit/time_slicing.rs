@@ -45,7 +45,11 @@ pub(super) fn candidate(question: &Question<'_>, needs: &Needs, out: &mut Vec<Ca
         if compute.p99 >= limit {
             reasons.push(Reason::new(
                 "too-busy",
-                format!("{} reaches {}, and all pods of a card may sum to {limit}", compute.source.name(), compute.p99),
+                format!(
+                    "{} reaches {}, and all pods of a card may sum to {limit}",
+                    compute.source.name(),
+                    compute.p99
+                ),
             ));
         } else if compute.source == ComputeSource::GpuUtil && compute.p99 > GPU_UTIL_LIMIT {
             reasons.push(Reason::new(

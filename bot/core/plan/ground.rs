@@ -41,9 +41,7 @@ pub(super) fn ground(request: &Request<'_>, model_name: Option<&str>, model: Opt
             .cloned()
             .unwrap_or_default(),
         smallest_framebuffer: model_name.and_then(|name| measured.smallest_framebuffer.get(name)).copied(),
-        mig_refused: provider
-            .clone()
-            .or_else(|| model.and_then(|model| mig_refused(request, &nodes, model))),
+        mig_refused: provider.clone().or_else(|| model.and_then(|model| mig_refused(request, &nodes, model))),
         time_slicing_refused: provider,
     }
 }
@@ -54,7 +52,10 @@ fn provider_owned(node: &Node) -> Option<Reason> {
     gke.iter().find(|key| node.label(key).is_some()).map(|key| {
         Reason::new(
             "provider-owned",
-            format!("`{key}` on {}: sharing is a property of the node pool, fixed when it is made", node.name),
+            format!(
+                "`{key}` on {}: sharing is a property of the node pool, fixed when it is made",
+                node.name
+            ),
         )
         .with_advice("make a new node pool with the wanted partition size or sharing strategy")
     })
@@ -117,10 +118,8 @@ fn driver(nodes: &[&Node], model: &GpuModel) -> Option<Reason> {
             );
         }
         let cdmm: Option<DriverVersion> = CDMM_DRIVER.parse().ok();
-        let grace = node
-            .model_names()
-            .iter()
-            .any(|name| model.product(name).is_some_and(|product| product.grace));
+        let grace =
+            node.model_names().iter().any(|name| model.product(name).is_some_and(|product| product.grace));
         if grace && cdmm.is_some_and(|from| *have >= from) {
             return Some(
                 Reason::new(

@@ -279,7 +279,9 @@ impl std::fmt::Display for CardUse {
                 let cut: Vec<String> = counts.iter().map(|(name, n)| format!("{n} × {name}")).collect();
                 let who: Vec<String> = slices
                     .iter()
-                    .map(|slice| slice.workload.as_ref().map_or_else(|| "free".to_owned(), ToString::to_string))
+                    .map(|slice| {
+                        slice.workload.as_ref().map_or_else(|| "free".to_owned(), ToString::to_string)
+                    })
                     .collect();
                 write!(f, "{}: {}", cut.join(" + "), who.join(", "))
             }
@@ -502,10 +504,9 @@ pub fn plan(request: &Request<'_>) -> Outcome {
 /// Fits one workload wherever it runs; for `explain` and for workloads outside every pool.
 pub fn weigh_one(request: &Request<'_>, workload: &Workload) -> FitReport {
     let profile = request.measured.profiles.get(&workload.id);
-    let node_model = workload
-        .pods
-        .iter()
-        .find_map(|pod| request.inventory.node(&pod.node)?.model_names().into_iter().next().map(str::to_owned));
+    let node_model = workload.pods.iter().find_map(|pod| {
+        request.inventory.node(&pod.node)?.model_names().into_iter().next().map(str::to_owned)
+    });
     let name = profile.map(|profile| profile.model_name.clone()).or(node_model);
     let model = name.as_deref().and_then(|name| request.catalog.find_by_product(name));
     let ground = ground::ground(request, name.as_deref(), model);

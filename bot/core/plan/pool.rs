@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use super::{Goal, PoolKind};
 use crate::ids::PoolId;
 use crate::inventory::{Inventory, Node};
-use crate::pack;
 use crate::units::Money;
 
 /// Nodes of one kind, with the rules that hold for them.
@@ -31,6 +30,67 @@ pub struct Pool {
     pub concurrent_rollouts: u32,
     /// Nodes that must not be touched.
     pub frozen: BTreeSet<String>,
+    /// Price of each node, as far as one is known.
+    pub prices: BTreeMap<String, NodePrice>,
+}
+
+impl Pool {
+    /// What the node costs, if that is known.
+    pub fn price_of(&self, node: &Node) -> Option<&NodePrice> {
+        self.prices.get(&node.name)
+    }
+}
+
+/// What a node costs, and who says so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodePrice {
+    /// Per hour.
+    pub per_hour: Money,
+    /// `configured for pool a100-40gb`, `node_total_hourly_cost of OpenCost`.
+    pub source: String,
+}
+
+/// Prices as configured, for nodes whose pool states none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PriceSettings {
+    /// ISO 4217 code of every price. Default `USD`.
+    pub currency: String,
+    /// One node per hour, by `node.kubernetes.io/instance-type`.
+    pub instance_types: BTreeMap<String, Price>,
+    /// One card per hour, by DCGM's model name or the `nvidia.com/gpu.product` label.
+    pub gpu_models: BTreeMap<String, Price>,
+}
+
+impl Default for PriceSettings {
+    fn default() -> Self {
+        Self { currency: "USD".to_owned(), instance_types: BTreeMap::new(), gpu_models: BTreeMap::new() }
+    }
+}
+
+/// The first of: the pool's own price, the instance type's, the card model's times cards, OpenCost's.
+fn price(node: &Node, pool: &PoolSettings, prices: &PriceSettings) -> Option<NodePrice> {
+    let configured =
+        |price: &Price, source: String| NodePrice { per_hour: price.in_currency(&prices.currency), source };
+    if let Some(price) = &pool.node_per_hour {
+        return Some(configured(price, format!("configured for pool `{}`", pool.name)));
+    }
+    let instance = node.label("node.kubernetes.io/instance-type");
+    if let Some(price) = instance.and_then(|kind| prices.instance_types.get(kind)) {
+        return Some(configured(price, format!("configured for `{}`", instance.unwrap_or_default())));
+    }
+    let names = node.model_names().into_iter().chain(node.label("nvidia.com/gpu.product"));
+    for name in names {
+        if let Some(price) = prices.gpu_models.get(name) {
+            let cards = i64::try_from(node.cards.len()).unwrap_or(i64::MAX);
+            return Some(NodePrice {
+                per_hour: price.in_currency(&prices.currency).times(cards),
+                source: format!("configured for `{name}`, a card"),
+            });
+        }
+    }
+    let per_hour = node.opencost_per_hour.clone()?;
+    Some(NodePrice { per_hour, source: "`node_total_hourly_cost` of OpenCost".to_owned() })
 }
 
 /// How far the replicas of one workload must be apart.
@@ -44,16 +104,6 @@ pub enum Spread {
     /// Over two nodes at least.
     #[default]
     Node,
-}
-
-impl From<Spread> for pack::Spread {
-    fn from(spread: Spread) -> Self {
-        match spread {
-            Spread::None => Self::None,
-            Spread::Card => Self::Gpu,
-            Spread::Node => Self::Node,
-        }
-    }
 }
 
 /// A pool as configured.
@@ -83,7 +133,6 @@ pub struct PoolSettings {
     /// What holds for the pool's workloads.
     pub policy: crate::policy::PolicySettings,
 }
-
 
 /// A price in the configured currency, in millionths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -126,7 +175,11 @@ const POOL_LABELS: [(&str, PoolKind); 5] = [
 ///
 /// # Errors
 /// When a configured regular expression cannot be read: the pool's name and what is wrong.
-pub fn pools(inventory: &Inventory, configured: &[PoolSettings]) -> Result<Vec<Pool>, String> {
+pub fn pools(
+    inventory: &Inventory,
+    configured: &[PoolSettings],
+    prices: &PriceSettings,
+) -> Result<Vec<Pool>, String> {
     let mut matchers = Vec::new();
     for settings in configured {
         let regex = settings
@@ -146,21 +199,22 @@ pub fn pools(inventory: &Inventory, configured: &[PoolSettings]) -> Result<Vec<P
             Some((settings, _)) => (settings.name.clone(), "configured".to_owned(), (*settings).clone()),
             None => by_labels(node),
         };
-        pools
-            .entry(name.clone())
-            .or_insert_with(|| Pool {
-                id: PoolId { cluster: inventory.cluster.clone(), pool: name },
-                kind: defaults.kind,
-                goal: defaults.goal,
-                nodes: BTreeSet::new(),
-                found_by,
-                spread: defaults.spread,
-                spare_cards: defaults.spare_cards,
-                concurrent_rollouts: defaults.concurrent_rollouts.unwrap_or(1),
-                frozen: defaults.frozen_nodes.clone(),
-            })
-            .nodes
-            .insert(node.name.clone());
+        let pool = pools.entry(name.clone()).or_insert_with(|| Pool {
+            id: PoolId { cluster: inventory.cluster.clone(), pool: name },
+            kind: defaults.kind,
+            goal: defaults.goal,
+            nodes: BTreeSet::new(),
+            found_by,
+            spread: defaults.spread,
+            spare_cards: defaults.spare_cards,
+            concurrent_rollouts: defaults.concurrent_rollouts.unwrap_or(1),
+            frozen: defaults.frozen_nodes.clone(),
+            prices: BTreeMap::new(),
+        });
+        pool.nodes.insert(node.name.clone());
+        if let Some(price) = price(node, &defaults, prices) {
+            pool.prices.insert(node.name.clone(), price);
+        }
     }
     Ok(pools.into_values().collect())
 }
@@ -208,7 +262,7 @@ mod tests {
 
     fn names(nodes: Vec<Node>, configured: &[PoolSettings]) -> Vec<(String, Vec<String>)> {
         let inventory = Inventory { cluster: "c".into(), nodes, ..Inventory::default() };
-        pools(&inventory, configured)
+        pools(&inventory, configured, &PriceSettings::default())
             .unwrap()
             .into_iter()
             .map(|pool| (pool.id.pool, pool.nodes.into_iter().collect()))
@@ -217,11 +271,8 @@ mod tests {
 
     #[test]
     fn a_configured_pool_comes_before_labels() {
-        let configured = [PoolSettings {
-            name: "a".into(),
-            nodes: Some("gpu-0[12]".into()),
-            ..PoolSettings::default()
-        }];
+        let configured =
+            [PoolSettings { name: "a".into(), nodes: Some("gpu-0[12]".into()), ..PoolSettings::default() }];
         let got = names(
             vec![
                 node("gpu-01", &[("karpenter.sh/nodepool", "k")]),
@@ -243,8 +294,13 @@ mod tests {
 
     #[test]
     fn a_broken_expression_is_named() {
-        let configured = [PoolSettings { name: "a".into(), nodes: Some("(".into()), ..PoolSettings::default() }];
+        let configured =
+            [PoolSettings { name: "a".into(), nodes: Some("(".into()), ..PoolSettings::default() }];
         let inventory = Inventory { nodes: vec![node("n", &[])], ..Inventory::default() };
-        assert!(pools(&inventory, &configured).unwrap_err().starts_with("pool `a`: `nodes: (`"));
+        assert!(
+            pools(&inventory, &configured, &PriceSettings::default())
+                .unwrap_err()
+                .starts_with("pool `a`: `nodes: (`")
+        );
     }
 }
