@@ -319,6 +319,7 @@ pub fn wildcard(pattern: &str, text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::WorkloadId;
 
     fn workload(namespace: &str) -> Workload {
         Workload {

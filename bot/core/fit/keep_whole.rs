@@ -89,8 +89,7 @@ fn why(considered: &[Candidate]) -> Reason {
         .collect();
     let code = considered
         .iter()
-        .filter_map(|candidate| candidate.reasons.first())
-        .next_back()
+        .find_map(|candidate| candidate.reasons.first())
         .map_or("nothing-allowed", |reason| reason.code.as_str());
     Reason {
         code: code.to_owned(),

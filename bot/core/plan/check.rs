@@ -298,7 +298,7 @@ fn everyone_placed(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>)
 fn holdings(plan: &Plan, id: &WorkloadId, cards: impl Fn(&super::NodeOutcome) -> &Vec<CardUse>) -> usize {
     plan.nodes
         .iter()
-        .flat_map(|node| cards(node))
+        .flat_map(cards)
         .filter(|card| matches!(card, CardUse::Whole { workload } if workload == id))
         .count()
 }

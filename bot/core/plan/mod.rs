@@ -23,6 +23,9 @@ pub mod check;
 
 pub mod fingerprint;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
