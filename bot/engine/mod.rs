@@ -1,1 +1,164 @@
 //! Joins adapters and decisions: one use case a file.
+//!
+//! The only place besides `settings` that knows every adapter. What is decided is decided in `slicewright-core`.
+
+pub mod recording;
+
+pub mod source;
+
+pub mod analyse;
+
+pub mod propose;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use slicewright_core::catalog::Catalog;
+
+use crate::forge::Forge;
+use crate::forge::local::{self, Local};
+use crate::prometheus::{Client, Progress};
+use crate::settings::{ClusterSettings, ForgeKind, ServiceSettings};
+use recording::{Recording, ReplayedForge};
+use source::Source;
+
+/// Version of this program, as it is shown in texts and recordings.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The configuration with everything that is read once for it.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    settings: ServiceSettings,
+    catalog: Catalog,
+}
+
+/// Where one run gets its facts from, and where it writes.
+pub struct Inputs {
+    /// Moment that the run looks at.
+    pub at: Timestamp,
+    /// Metrics by cluster.
+    pub sources: BTreeMap<String, Source>,
+    /// Repositories by cluster.
+    pub forges: BTreeMap<String, Box<dyn Forge>>,
+}
+
+impl Engine {
+    /// Reads the catalog with the operator's additions.
+    ///
+    /// # Errors
+    /// When a catalog file cannot be read or contradicts itself.
+    pub fn new(settings: ServiceSettings) -> anyhow::Result<Self> {
+        let mut texts = Vec::new();
+        for path in &settings.catalog {
+            let text = std::fs::read_to_string(path)
+                .with_context(|| format!("cannot read the catalog file `{}`", path.display()))?;
+            texts.push((path.display().to_string(), text));
+        }
+        let catalog = crate::settings::catalog::with_files(
+            texts.iter().map(|(path, text)| (path.as_str(), text.as_str())),
+        )
+        .context("the GPU catalog cannot be used")?;
+        Ok(Self { settings, catalog })
+    }
+
+    /// The configuration.
+    pub fn settings(&self) -> &ServiceSettings {
+        &self.settings
+    }
+
+    /// Every GPU model known.
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// Points a cluster at another local repository; for the demo.
+    pub fn use_local(&mut self, cluster: &str, repository: &Path, requests: &Path) {
+        for settings in self.settings.clusters.iter_mut().filter(|settings| settings.name == cluster) {
+            settings.repository.forge = ForgeKind::Local;
+            settings.repository.path = repository.to_owned();
+            settings.repository.merge_requests = Some(requests.to_owned());
+        }
+    }
+
+    /// The clusters of a run: all, or the one named.
+    ///
+    /// # Errors
+    /// When no cluster has this name.
+    pub fn clusters(&self, only: Option<&str>) -> anyhow::Result<Vec<&ClusterSettings>> {
+        let clusters: Vec<_> =
+            self.settings.clusters.iter().filter(|c| only.is_none_or(|only| c.name == only)).collect();
+        if clusters.is_empty() {
+            let known: Vec<_> = self.settings.clusters.iter().map(|c| format!("`{}`", c.name)).collect();
+            anyhow::bail!(
+                "no cluster is named `{}`; the configuration has {}",
+                only.unwrap_or_default(),
+                known.join(", ")
+            );
+        }
+        Ok(clusters)
+    }
+
+    /// Live inputs: the configured servers and repositories.
+    ///
+    /// # Errors
+    /// When a server's settings or a repository cannot be used.
+    pub fn live(&self, only: Option<&str>, at: Timestamp) -> anyhow::Result<Inputs> {
+        let mut inputs = Inputs { at, sources: BTreeMap::new(), forges: BTreeMap::new() };
+        for cluster in self.clusters(only)? {
+            let client = Client::new(&cluster.prometheus)
+                .with_context(|| format!("cluster `{}`", cluster.name))?;
+            inputs.sources.insert(cluster.name.clone(), Source::Live(client));
+            inputs.forges.insert(cluster.name.clone(), self.forge(cluster)?);
+        }
+        Ok(inputs)
+    }
+
+    /// The configured repository of a cluster.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn forge(&self, cluster: &ClusterSettings) -> anyhow::Result<Box<dyn Forge>> {
+        let repository = &cluster.repository;
+        match repository.forge {
+            ForgeKind::Local => {
+                let beside = repository.path.parent().unwrap_or(Path::new(".")).join("merge-requests");
+                let requests = repository.merge_requests.clone().unwrap_or(beside);
+                let local = Local::open(local::Settings {
+                    default_branch: repository.branch.clone(),
+                    branch_prefix: self.settings.branch_prefix().to_owned(),
+                    author_name: self.settings.author.name.clone(),
+                    author_email: self.settings.author.email.clone(),
+                    ..local::Settings::new(&repository.path, requests)
+                })
+                .with_context(|| format!("cluster `{}`: the repository cannot be used", cluster.name))?;
+                Ok(Box::new(local))
+            }
+        }
+    }
+
+    /// Inputs from a recording: nothing is asked and nothing can be written.
+    pub fn replayed(recording: &Recording) -> Inputs {
+        let mut inputs = Inputs { at: recording.at, sources: BTreeMap::new(), forges: BTreeMap::new() };
+        for (name, cluster) in &recording.clusters {
+            inputs.sources.insert(name.clone(), Source::recorded(cluster.answers.clone()));
+            inputs.forges.insert(name.clone(), Box::new(ReplayedForge::new(cluster.clone())));
+        }
+        inputs
+    }
+
+    /// Runs once over `only` (or every cluster) and keeps all that was read.
+    ///
+    /// # Errors
+    /// When the run itself fails.
+    pub async fn record(
+        &self,
+        config: &str,
+        only: Option<&str>,
+        at: Timestamp,
+        progress: &dyn Progress,
+    ) -> anyhow::Result<Recording> {
+        recording::record(self, config, only, at, progress).await
+    }
+}

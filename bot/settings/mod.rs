@@ -1,1 +1,11 @@
 //! What the files of the operator may say.
+//!
+//! Each module owns its own settings type; this folder joins them into one file and checks what no single one can.
+
+pub mod catalog;
+
+mod service;
+
+pub use service::{
+    Author, ClusterSettings, ForgeKind, OperatorSettings, RepositorySettings, ServiceSettings, SettingsError,
+};

@@ -1,0 +1,109 @@
+//! `slicewright propose`, and how its result is shown.
+
+use slicewright_core::plan::Outcome;
+use slicewright_core::review::lifecycle::Action;
+
+use super::args::{FailOn, Output, ProposeArgs};
+use super::out::Out;
+use super::progress::Bar;
+use super::{DONE, FINDINGS, json};
+use crate::engine::Engine;
+use crate::engine::propose::{ClusterReport, PoolReport, Report, Wishes};
+use crate::render;
+use crate::settings::ServiceSettings;
+
+pub(super) async fn run(args: &ProposeArgs, out: &mut Out) -> anyhow::Result<u8> {
+    let (settings, _) = ServiceSettings::load(&args.config)?;
+    let engine = Engine::new(settings)?;
+    let inputs = engine.live(args.cluster.as_deref(), args.at.unwrap_or_else(super::now))?;
+    let wishes =
+        Wishes { cluster: args.cluster.clone(), pool: args.pool.clone(), dry_run: args.dry_run };
+    let bar = Bar::new();
+    let report = engine.propose(&inputs, &wishes, &bar).await?;
+    bar.done();
+    show(&report, args.output, args.dry_run, out)?;
+    Ok(exit_code(&report, args.fail_on))
+}
+
+pub(super) fn exit_code(report: &Report, fail_on: FailOn) -> u8 {
+    match fail_on {
+        FailOn::Findings if report.has_findings() => FINDINGS,
+        FailOn::Findings | FailOn::Error => DONE,
+    }
+}
+
+pub(super) fn show(report: &Report, output: Output, dry_run: bool, out: &mut Out) -> anyhow::Result<()> {
+    match output {
+        Output::Json => out.line(&json::report(report, dry_run)?),
+        Output::Markdown => {
+            for pool in report.clusters.iter().flat_map(|cluster| &cluster.pools) {
+                if let Some(proposal) = &pool.proposal {
+                    out.line(&format!("# {}\n\n{}", proposal.title, proposal.body))?;
+                }
+            }
+            Ok(())
+        }
+        Output::Text => {
+            for cluster in &report.clusters {
+                show_cluster(cluster, dry_run, out)?;
+            }
+            Ok(())
+        }
+    }
+}
+
+fn show_cluster(cluster: &ClusterReport, dry_run: bool, out: &mut Out) -> anyhow::Result<()> {
+    let analysis = &cluster.analysis;
+    let quality = &analysis.measured.data_quality;
+    out.line(&format!(
+        "cluster {}: {} on {}, {} of metrics, {}",
+        analysis.cluster,
+        slicewright_core::units::counted(quality.n_cards as usize, "card"),
+        slicewright_core::units::counted(analysis.inventory.nodes.len(), "node"),
+        slicewright_core::units::counted(quality.days_had as usize, "day"),
+        slicewright_core::units::counted(analysis.inventory.workloads.len(), "workload"),
+    ))?;
+    if cluster.pools.is_empty() {
+        out.line("  no pool: no node with a GPU was found (`slicewright doctor` says why)")?;
+    }
+    for pool in &cluster.pools {
+        let outcome = analysis
+            .pools
+            .iter()
+            .zip(&analysis.outcomes)
+            .find(|(known, _)| known.id == pool.pool)
+            .map(|(_, outcome)| outcome);
+        out.line("")?;
+        match (&pool.proposal, outcome) {
+            (Some(proposal), _) => out.line(&proposal.terminal)?,
+            (None, Some(Outcome::Nothing(nothing))) => {
+                let why: Vec<&str> = nothing.reasons.iter().map(|reason| reason.text.as_str()).collect();
+                let why = (!why.is_empty()).then(|| why.join("; "));
+                out.line(&render::nothing(&pool.pool, why.as_deref(), &nothing.kept))?;
+            }
+            (None, Some(Outcome::Plan(_)) | None) => {}
+        }
+        out.line(&format!("  {}", verdict(pool, dry_run)))?;
+    }
+    Ok(())
+}
+
+/// What was done with the merge request, or would be.
+fn verdict(pool: &PoolReport, dry_run: bool) -> String {
+    let place = pool.url.as_deref().unwrap_or("no merge request");
+    let (done, would) = match &pool.action {
+        Action::Open { .. } => ("opened", "would open a merge request"),
+        Action::Update { .. } => ("updated", "would update the merge request"),
+        Action::Leave { .. } => ("left as it is", "would leave it as it is"),
+        Action::Withdraw { .. } => ("withdrawn", "would withdraw the merge request"),
+        Action::StopEdited { .. } => ("not touched", "would not touch it"),
+        Action::RecordMerged { .. } => ("merged", "would note that it was merged"),
+        Action::RecordDeclined { .. } => ("declined", "would note that it was declined"),
+    };
+    let reason = pool.action.reason();
+    if dry_run {
+        format!("→ dry run, nothing written: {would} on branch `{}` ({reason})", pool.branch)
+    } else {
+        format!("→ {done}: {place} ({reason})")
+    }
+}

@@ -1,0 +1,23 @@
+//! `slicewright replay`.
+
+use super::args::ReplayArgs;
+use super::out::Out;
+use super::progress::Bar;
+use super::propose::{exit_code, show};
+use crate::engine::Engine;
+use crate::engine::propose::Wishes;
+
+pub(super) async fn run(args: &ReplayArgs, out: &mut Out) -> anyhow::Result<u8> {
+    let recording = super::read_recording(&args.recording)?;
+    let engine = super::engine_of(&recording)?;
+    let inputs = Engine::replayed(&recording);
+    // A recording may hold fewer clusters than its configuration names.
+    let only = match (&args.cluster, recording.clusters.keys().next()) {
+        (None, Some(name)) if recording.clusters.len() == 1 => Some(name.clone()),
+        (given, _) => given.clone(),
+    };
+    let wishes = Wishes { cluster: only, pool: args.pool.clone(), dry_run: true };
+    let report = engine.propose(&inputs, &wishes, &Bar::silent()).await?;
+    show(&report, args.output, true, out)?;
+    Ok(exit_code(&report, args.fail_on))
+}

@@ -1,0 +1,320 @@
+//! One cluster, from its metrics and its repository to the plans of its pools. Writes nothing.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use slicewright_core::fit::{FitReport, Reason};
+use slicewright_core::ids::WorkloadId;
+use slicewright_core::inventory::{Declared, Inventory, MigStrategy, Operator};
+use slicewright_core::plan::check::check;
+use slicewright_core::plan::pool::{Pool, pools};
+use slicewright_core::plan::{Nothing, Outcome, Request, plan, weigh_one};
+use slicewright_core::policy::{Layer, Policy, PolicySettings, policy};
+use slicewright_core::usage::{Finding, Measured, Severity, quality};
+
+use super::{Engine, Inputs};
+use crate::infra::{self, Scope, Snapshot};
+use crate::prometheus::{MeasureSettings, Progress, QueryStats, measure};
+use crate::settings::{ClusterSettings, OperatorSettings};
+
+/// Everything known and decided about one cluster.
+pub struct Analysis {
+    /// Cluster name.
+    pub cluster: String,
+    /// Moment that was looked at.
+    pub at: Timestamp,
+    /// What runs there.
+    pub inventory: Inventory,
+    /// What was measured.
+    pub measured: Measured,
+    /// What the repository says.
+    pub declared: Declared,
+    /// The repository that was read.
+    pub snapshot: Snapshot,
+    /// Which part of it is the cluster's.
+    pub scope: Scope,
+    /// Pools by name.
+    pub pools: Vec<Pool>,
+    /// Policy of every workload.
+    pub policies: BTreeMap<WorkloadId, Policy>,
+    /// What comes of each pool, in the order of `pools`.
+    pub outcomes: Vec<Outcome>,
+    /// Fits of workloads that hold no card in any pool now.
+    pub elsewhere: Vec<FitReport>,
+    /// How the questions went.
+    pub stats: QueryStats,
+}
+
+impl Engine {
+    /// Measures one cluster, reads its repository and plans its pools.
+    ///
+    /// # Errors
+    /// When the metrics or the repository cannot be read: nothing is decided then.
+    pub async fn analyse(
+        &self,
+        cluster: &ClusterSettings,
+        inputs: &Inputs,
+        progress: &dyn Progress,
+    ) -> anyhow::Result<Analysis> {
+        let forge = inputs
+            .forges
+            .get(&cluster.name)
+            .with_context(|| format!("the recording does not hold cluster `{}`", cluster.name))?;
+        let source = inputs
+            .sources
+            .get(&cluster.name)
+            .with_context(|| format!("the recording does not hold cluster `{}`", cluster.name))?;
+        let commit = forge
+            .head()
+            .with_context(|| format!("cluster `{}`: cannot read the repository", cluster.name))?;
+        let tree = forge
+            .read_tree(&commit)
+            .with_context(|| format!("cluster `{}`: cannot read the repository at {commit}", cluster.name))?;
+        let snapshot = Snapshot { commit: tree.commit, files: tree.files, skipped: tree.skipped };
+        let scope = scope(cluster);
+        let mut declared = infra::read(&snapshot, &scope);
+        override_operator(&mut declared.operator, &cluster.gpu_operator);
+
+        let wanted = MeasureSettings {
+            cluster: cluster.name.clone(),
+            window_days: self.settings().window_days(),
+            now: inputs.at,
+            matchers: cluster.prometheus.matchers.clone(),
+            currency: self.settings().prices.currency.clone(),
+            ..MeasureSettings::default()
+        };
+        let measurement = measure(source, &wanted, progress)
+            .await
+            .with_context(|| format!("cluster `{}`: cannot measure it, so nothing is decided", cluster.name))?;
+        let (inventory, mut measured) = (measurement.inventory, measurement.measured);
+        for (id, profile) in &mut measured.profiles {
+            if let Some(declared) = declared.workloads.get(id) {
+                quality::with_flags(profile, &declared.memory_flags);
+            }
+        }
+
+        let pools = pools(&inventory, &cluster.pools, &self.settings().prices)
+            .map_err(|problem| anyhow::anyhow!("cluster `{}`: {problem}", cluster.name))?;
+        let policies = self.policies(cluster, &inventory, &pools);
+        let mut outcomes = Vec::new();
+        for pool in &pools {
+            let request = Request {
+                pool,
+                inventory: &inventory,
+                measured: &measured,
+                declared: &declared,
+                catalog: self.catalog(),
+                policies: &policies,
+            };
+            outcomes.push(sound(&request, plan(&request)));
+        }
+        let elsewhere = match pools.first() {
+            None => Vec::new(),
+            Some(pool) => {
+                let request = Request {
+                    pool,
+                    inventory: &inventory,
+                    measured: &measured,
+                    declared: &declared,
+                    catalog: self.catalog(),
+                    policies: &policies,
+                };
+                inventory
+                    .workloads
+                    .iter()
+                    .filter(|workload| workload.pods.is_empty())
+                    .map(|workload| weigh_one(&request, workload))
+                    .collect()
+            }
+        };
+        Ok(Analysis {
+            cluster: cluster.name.clone(),
+            at: inputs.at,
+            inventory,
+            measured,
+            declared,
+            snapshot,
+            scope,
+            pools,
+            policies,
+            outcomes,
+            elsewhere,
+            stats: measurement.stats,
+        })
+    }
+
+    fn policies(
+        &self,
+        cluster: &ClusterSettings,
+        inventory: &Inventory,
+        pools: &[Pool],
+    ) -> BTreeMap<WorkloadId, Policy> {
+        let nothing = PolicySettings::default();
+        inventory
+            .workloads
+            .iter()
+            .map(|workload| {
+                let pool = pools
+                    .iter()
+                    .find(|pool| workload.pods.iter().any(|pod| pool.nodes.contains(&pod.node)))
+                    .and_then(|pool| cluster.pools.iter().find(|settings| settings.name == pool.id.pool));
+                let layers = [
+                    Layer {
+                        name: "service".to_owned(),
+                        all: &self.settings().policy,
+                        rules: &self.settings().rules,
+                    },
+                    Layer {
+                        name: format!("cluster {}", cluster.name),
+                        all: &cluster.policy,
+                        rules: &cluster.rules,
+                    },
+                    Layer {
+                        name: pool.map_or_else(String::new, |pool| format!("pool {}", pool.name)),
+                        all: pool.map_or(&nothing, |pool| &pool.policy),
+                        rules: &[],
+                    },
+                ];
+                (workload.id.clone(), policy(workload, &layers))
+            })
+            .collect()
+    }
+}
+
+/// A plan that breaks a rule of its own is never shown: better nothing than something wrong.
+fn sound(request: &Request<'_>, outcome: Outcome) -> Outcome {
+    let Outcome::Plan(plan) = outcome else { return outcome };
+    let broken = check(request, &plan);
+    if broken.is_empty() {
+        return Outcome::Plan(plan);
+    }
+    tracing::error!(pool = %plan.pool, ?broken, "a plan failed its own checks and was dropped");
+    let mut kept = plan.kept;
+    kept.extend(plan.items.into_iter().map(|item| slicewright_core::plan::Kept {
+        n_cards: item.replicas,
+        reasons: Vec::new(),
+        fit: item.fit,
+    }));
+    Outcome::Nothing(Nothing {
+        pool: plan.pool,
+        reasons: broken
+            .into_iter()
+            .map(|text| {
+                Reason::new("check-failed", format!("the plan failed a check of its own: {text}"))
+                    .with_advice("this is a defect of Slicewright: please report it with `slicewright record`")
+            })
+            .collect(),
+        kept,
+    })
+}
+
+fn scope(cluster: &ClusterSettings) -> Scope {
+    let folder = |text: &String| {
+        let text = text.trim_start_matches("./");
+        if text.is_empty() || text.ends_with('/') { text.to_owned() } else { format!("{text}/") }
+    };
+    let slug = slicewright_core::ids::slug(&cluster.name);
+    Scope {
+        cluster: cluster.name.clone(),
+        folders: cluster.repository.folders.iter().map(folder).filter(|text| !text.is_empty()).collect(),
+        new_files: cluster
+            .repository
+            .new_files
+            .as_ref()
+            .map_or_else(|| format!("slicewright/{slug}/"), folder),
+        operator_namespace: cluster
+            .gpu_operator
+            .namespace
+            .clone()
+            .unwrap_or_else(|| "gpu-operator".to_owned()),
+    }
+}
+
+fn override_operator(operator: &mut Operator, settings: &OperatorSettings) {
+    let text = |into: &mut Option<String>, from: &Option<String>| {
+        if from.is_some() {
+            into.clone_from(from);
+        }
+    };
+    text(&mut operator.namespace, &settings.namespace);
+    text(&mut operator.version, &settings.version);
+    let strategy: Option<MigStrategy> = settings.mig_strategy;
+    operator.mig_strategy = strategy.or(operator.mig_strategy);
+}
+
+/// What the repository lacks, in the words of `doctor`.
+pub fn repository_findings(analysis: &Analysis) -> Vec<Finding> {
+    let finding = |code: &str, severity, text: String, advice: &str| Finding {
+        code: code.to_owned(),
+        severity,
+        text,
+        advice: advice.to_owned(),
+    };
+    let mut findings = Vec::new();
+    let running: Vec<_> = analysis.inventory.workloads.iter().filter(|w| !w.pods.is_empty()).collect();
+    let missing: Vec<String> = running
+        .iter()
+        .filter(|workload| !analysis.declared.workloads.contains_key(&workload.id))
+        .map(|workload| workload.id.to_string())
+        .collect();
+    if !missing.is_empty() {
+        findings.push(finding(
+            "workloads-not-in-repository",
+            Severity::Warning,
+            format!(
+                "{} of {} running GPU workloads are not declared in the repository: {}",
+                missing.len(),
+                running.len(),
+                shortened(&missing)
+            ),
+            "add the folder or repository that declares them; they keep their whole cards until then",
+        ));
+    }
+    for (id, declared) in &analysis.declared.workloads {
+        if let Err(why) = &declared.editable {
+            findings.push(finding(
+                "cannot-edit",
+                Severity::Note,
+                format!("{id} ({}) cannot be edited safely: {why}", declared.place),
+                "it keeps its whole card, or set `manual_edits: allow` to plan it with the edit made by hand",
+            ));
+        }
+    }
+    let operator = &analysis.declared.operator;
+    if operator.mig_strategy.is_none()
+        && analysis.inventory.nodes.iter().all(|node| node.label("nvidia.com/mig.strategy").is_none())
+    {
+        findings.push(finding(
+            "mig-strategy-unknown",
+            Severity::Warning,
+            "the cluster's `mig.strategy` is not known, so no MIG slices are proposed".to_owned(),
+            "keep the ClusterPolicy in the repository, or set `gpu_operator.mig_strategy`",
+        ));
+    }
+    let labelled = analysis.inventory.nodes.iter().filter(|n| analysis.declared.node_labels.contains_key(&n.name));
+    if labelled.count() < analysis.inventory.nodes.len() {
+        findings.push(finding(
+            "no-node-manifests",
+            Severity::Note,
+            "some GPU nodes have no `Node` manifest in the repository: their labels come as a script".to_owned(),
+            "let the pipeline run the script, or keep `Node` manifests",
+        ));
+    }
+    findings.extend(
+        analysis
+            .declared
+            .notes
+            .iter()
+            .map(|note| finding("repository-note", Severity::Note, note.clone(), "")),
+    );
+    findings
+}
+
+fn shortened(names: &[String]) -> String {
+    let shown: Vec<&str> = names.iter().take(5).map(String::as_str).collect();
+    match names.len() - shown.len() {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}

@@ -1,0 +1,481 @@
+//! From plans to merge requests: the text of the change, the text about it, and what to do given what is there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Context as _;
+use slicewright_core::ids::{PoolId, WorkloadId};
+use slicewright_core::plan::{Outcome, Plan};
+use slicewright_core::review::lifecycle::{
+    Action, Observed, ObservedCommit, ObservedRequest, Own, Wanted, decide,
+};
+use slicewright_core::review::metadata::{Metadata, State};
+use slicewright_core::usage::ComputeSource;
+
+use super::analyse::Analysis;
+use super::{Engine, Inputs, VERSION};
+use crate::forge::{Commit, Forge, ForgeError, Found};
+use crate::infra::{self, ChangeSet};
+use crate::prometheus::Progress;
+use crate::render;
+
+/// What is asked of one run.
+#[derive(Clone, Debug, Default)]
+pub struct Wishes {
+    /// One cluster; else all.
+    pub cluster: Option<String>,
+    /// One pool; else all.
+    pub pool: Option<String>,
+    /// Decide and show, but write nothing.
+    pub dry_run: bool,
+}
+
+/// What came of one run.
+pub struct Report {
+    /// One entry a cluster.
+    pub clusters: Vec<ClusterReport>,
+}
+
+/// What came of one cluster.
+pub struct ClusterReport {
+    /// Facts and decisions.
+    pub analysis: Analysis,
+    /// One entry a pool.
+    pub pools: Vec<PoolReport>,
+}
+
+/// What came of one pool.
+pub struct PoolReport {
+    /// The pool.
+    pub pool: PoolId,
+    /// Its branch.
+    pub branch: String,
+    /// What was decided.
+    pub action: Action,
+    /// The text, where there is something to propose.
+    pub proposal: Option<Proposal>,
+    /// Where a person finds the merge request; `None` where there is none or nothing was written.
+    pub url: Option<String>,
+}
+
+/// A proposal as text.
+pub struct Proposal {
+    /// Title of the merge request.
+    pub title: String,
+    /// Its text, without the hidden block.
+    pub body: String,
+    /// It waits for people: changes by hand are needed, or the evidence is thin.
+    pub draft: bool,
+    /// A few lines for a terminal.
+    pub terminal: String,
+    /// The files that differ.
+    pub changes: ChangeSet,
+    /// The same in words, with diffs.
+    pub summary: render::ChangeSummary,
+}
+
+impl Report {
+    /// Something is or would be proposed.
+    pub fn has_findings(&self) -> bool {
+        self.clusters.iter().flat_map(|cluster| &cluster.pools).any(|pool| pool.proposal.is_some())
+    }
+}
+
+impl Engine {
+    /// Analyses, then opens, updates, leaves or withdraws one merge request a pool.
+    ///
+    /// # Errors
+    /// When a cluster cannot be measured or read, or a write fails. Clusters before it are done then.
+    pub async fn propose(
+        &self,
+        inputs: &Inputs,
+        wishes: &Wishes,
+        progress: &dyn Progress,
+    ) -> anyhow::Result<Report> {
+        let mut clusters = Vec::new();
+        for settings in self.clusters(wishes.cluster.as_deref())? {
+            let analysis = self.analyse(settings, inputs, progress).await?;
+            let forge = inputs.forges.get(&settings.name).context("the cluster has no repository")?;
+            let base_branch = settings.repository.branch.clone().unwrap_or_else(|| "main".to_owned());
+            let pools = self.propose_pools(&analysis, forge.as_ref(), &base_branch, wishes)?;
+            clusters.push(ClusterReport { analysis, pools });
+        }
+        Ok(Report { clusters })
+    }
+
+    fn propose_pools(
+        &self,
+        analysis: &Analysis,
+        forge: &dyn Forge,
+        base_branch: &str,
+        wishes: &Wishes,
+    ) -> anyhow::Result<Vec<PoolReport>> {
+        let branches = branches(
+            self.settings().branch_prefix(),
+            analysis.pools.iter().map(|pool| pool.id.clone()).collect(),
+        );
+        if let Some(only) = &wishes.pool
+            && !analysis.pools.iter().any(|pool| pool.id.pool == *only)
+        {
+            let known: Vec<_> = analysis.pools.iter().map(|pool| format!("`{}`", pool.id.pool)).collect();
+            anyhow::bail!(
+                "cluster `{}` has no pool `{only}`; it has {}",
+                analysis.cluster,
+                if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+            );
+        }
+        let mut reports = Vec::new();
+        for (pool, outcome) in analysis.pools.iter().zip(&analysis.outcomes) {
+            if wishes.pool.as_ref().is_some_and(|only| pool.id.pool != *only) {
+                continue;
+            }
+            let branch = &branches[&pool.id];
+            let report = self
+                .propose_pool(analysis, forge, base_branch, branch, &pool.id, outcome, wishes.dry_run)
+                .with_context(|| format!("cannot propose the change of pool `{}`", pool.id))?;
+            reports.push(report);
+        }
+        Ok(reports)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one step of one pass; a struct would be used here alone")]
+    fn propose_pool(
+        &self,
+        analysis: &Analysis,
+        forge: &dyn Forge,
+        base_branch: &str,
+        branch: &str,
+        pool: &PoolId,
+        outcome: &Outcome,
+        dry_run: bool,
+    ) -> anyhow::Result<PoolReport> {
+        let proposal = plan_of(outcome)
+            .map(|plan| write(analysis, plan, branch, base_branch))
+            .transpose()
+            .context("cannot write the text about the change")?;
+        let wanted = proposal.as_ref().zip(plan_of(outcome)).map(|(proposal, plan)| wanted(proposal, plan));
+        let found = forge.find(branch).with_context(|| format!("cannot look at branch `{branch}`"))?;
+        let own = Own { emails: forge.own_emails().into_iter().collect(), heads: BTreeSet::new() };
+        let today = analysis.at.to_zoned(jiff::tz::TimeZone::UTC).date();
+        let action = decide(&observed(&found), wanted.as_ref(), &own, today);
+        let mut report = PoolReport {
+            pool: pool.clone(),
+            branch: branch.to_owned(),
+            url: found.request.as_ref().map(|request| request.url.clone()),
+            action,
+            proposal,
+        };
+        if !dry_run {
+            let pass = Pass { forge, branch, base_branch, analysis, pool, found: &found, today };
+            if let Some(url) = pass.carry_out(&report.action, wanted.as_ref())? {
+                report.url = Some(url);
+            }
+        }
+        Ok(report)
+    }
+}
+
+/// One branch a pool; pools whose slugs meet get a hash each.
+fn branches(prefix: &str, pools: Vec<PoolId>) -> BTreeMap<PoolId, String> {
+    let mut count: BTreeMap<String, usize> = BTreeMap::new();
+    for pool in &pools {
+        *count.entry(pool.branch(prefix)).or_default() += 1;
+    }
+    pools
+        .into_iter()
+        .map(|pool| {
+            let plain = pool.branch(prefix);
+            let branch = if count[&plain] > 1 { pool.branch_with_hash(prefix) } else { plain };
+            (pool, branch)
+        })
+        .collect()
+}
+
+fn plan_of(outcome: &Outcome) -> Option<&Plan> {
+    match outcome {
+        Outcome::Plan(plan) => Some(plan),
+        Outcome::Nothing(_) => None,
+    }
+}
+
+/// The change and the text about it.
+fn write(
+    analysis: &Analysis,
+    plan: &Plan,
+    branch: &str,
+    base_branch: &str,
+) -> Result<Proposal, render::RenderError> {
+    let changes = infra::edit(&analysis.snapshot, &analysis.scope, plan);
+    let summary = summary(analysis, &changes);
+    let queries = queries(analysis, plan);
+    let view = render::View {
+        plan,
+        profiles: &analysis.measured.profiles,
+        changes: &summary,
+        quality: &analysis.measured.data_quality,
+        queries: &queries,
+        as_of: analysis.at,
+        version: VERSION,
+        branch,
+        base_branch,
+        dialect: render::Dialect::Local,
+    };
+    let rendered = render::body(&view)?;
+    let terminal = render::terminal(&view);
+    Ok(Proposal { title: rendered.title, body: rendered.body, draft: rendered.draft, terminal, changes, summary })
+}
+
+/// The change set in the words of `render`, with a diff a file.
+fn summary(analysis: &Analysis, changes: &ChangeSet) -> render::ChangeSummary {
+    render::ChangeSummary {
+        files: changes
+            .files
+            .iter()
+            .map(|(path, after)| render::FileChange {
+                path: path.clone(),
+                diff: diff(path, analysis.snapshot.files.get(path).map(Vec::as_slice), after),
+            })
+            .collect(),
+        by_hand: changes
+            .manual
+            .iter()
+            .map(|manual| render::ByHand {
+                what: manual.what.clone(),
+                why: manual.why.clone(),
+                text: manual.text.clone(),
+            })
+            .collect(),
+        side_effects: changes.side_effects.clone(),
+    }
+}
+
+/// Unified, three lines of context; `None` for bytes that are no text.
+fn diff(path: &str, before: Option<&[u8]>, after: &[u8]) -> Option<String> {
+    let old = std::str::from_utf8(before.unwrap_or_default()).ok()?;
+    let new = std::str::from_utf8(after).ok()?;
+    let from = if before.is_some() { format!("a/{path}") } else { "/dev/null".to_owned() };
+    Some(
+        similar::TextDiff::from_lines(old, new)
+            .unified_diff()
+            .context_radius(3)
+            .header(&from, &format!("b/{path}"))
+            .to_string(),
+    )
+}
+
+/// The questions with which a reader can check the figures, in the dialect of the cluster's exporter.
+fn queries(analysis: &Analysis, plan: &Plan) -> Vec<render::Query> {
+    let exported = analysis.measured.data_quality.pod_label.starts_with("exported_");
+    let (namespace, pod) = if exported { ("exported_namespace", "exported_pod") } else { ("namespace", "pod") };
+    let days = analysis.measured.data_quality.days_had.max(1);
+    plan.items
+        .iter()
+        .flat_map(|item| {
+            let id = &item.fit.workload;
+            let selector = format!(
+                "{namespace}={},{pod}=~{}",
+                quoted(&id.namespace),
+                quoted(&format!("{}-.*", regex_escaped(&id.name)))
+            );
+            [
+                render::Query {
+                    what: format!("peak memory of {id}, MiB"),
+                    promql: format!("max(max_over_time(DCGM_FI_DEV_FB_USED{{{selector}}}[{days}d]))"),
+                },
+                render::Query {
+                    what: format!("99th percentile of compute of {id}"),
+                    promql: format!(
+                        "max(quantile_over_time(0.99, {}{{{selector}}}[{days}d]))",
+                        compute_metric(analysis, id)
+                    ),
+                },
+            ]
+        })
+        .collect()
+}
+
+fn compute_metric(analysis: &Analysis, id: &WorkloadId) -> &'static str {
+    let source = analysis.measured.profiles.get(id).and_then(|profile| profile.compute).map(|c| c.source);
+    match source {
+        Some(ComputeSource::SmActive) | None => "DCGM_FI_PROF_SM_ACTIVE",
+        Some(ComputeSource::GrEngineActive) => "DCGM_FI_PROF_GR_ENGINE_ACTIVE",
+        Some(ComputeSource::GpuUtil) => "DCGM_FI_DEV_GPU_UTIL",
+    }
+}
+
+/// A PromQL string.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// Kubernetes names hold no other character with a meaning in a regular expression.
+fn regex_escaped(text: &str) -> String {
+    text.replace('.', "\\.")
+}
+
+fn wanted(proposal: &Proposal, plan: &Plan) -> Wanted {
+    Wanted {
+        title: proposal.title.clone(),
+        body: proposal.body.clone(),
+        fingerprint: plan.fingerprint.clone(),
+        files: files(&proposal.changes),
+        method: plan.method.name().to_owned(),
+        cards_freed: plan.saving.cards_freed,
+    }
+}
+
+fn files(changes: &ChangeSet) -> BTreeMap<String, Option<Vec<u8>>> {
+    changes.files.iter().map(|(path, content)| (path.clone(), Some(content.clone()))).collect()
+}
+
+fn observed(found: &Found) -> Observed {
+    Observed {
+        branch_head: found.branch_head.clone(),
+        commits: found
+            .commits
+            .iter()
+            .map(|commit| ObservedCommit { id: commit.id.clone(), emails: commit.emails.clone() })
+            .collect(),
+        files: found.changed.clone(),
+        stale: found.stale.clone(),
+        request: found.request.as_ref().map(|request| ObservedRequest {
+            open: request.open,
+            title: request.title.clone(),
+            body: request.body.clone(),
+        }),
+        merged: found.merged,
+    }
+}
+
+/// One pool's writes, in the order that leaves nothing half done.
+struct Pass<'a> {
+    forge: &'a dyn Forge,
+    branch: &'a str,
+    base_branch: &'a str,
+    analysis: &'a Analysis,
+    pool: &'a PoolId,
+    found: &'a Found,
+    today: jiff::civil::Date,
+}
+
+impl Pass<'_> {
+    fn carry_out(&self, action: &Action, wanted: Option<&Wanted>) -> anyhow::Result<Option<String>> {
+        match action {
+            Action::Leave { .. } | Action::StopEdited { .. } => Ok(None),
+            Action::Open { push, .. } => self.write(wanted, *push).map(Some),
+            Action::Update { push, text, .. } => {
+                if *push || *text {
+                    self.write(wanted, *push).map(Some)
+                } else {
+                    Ok(None)
+                }
+            }
+            Action::Withdraw { reason } => self.close(State::Withdrawn, reason, true),
+            Action::RecordMerged { reason } => self.close(State::Merged, reason, false),
+            Action::RecordDeclined { delete_branch, reason } => {
+                self.close(State::Declined, reason, *delete_branch)
+            }
+        }
+    }
+
+    fn write(&self, wanted: Option<&Wanted>, push: bool) -> anyhow::Result<String> {
+        let wanted = wanted.context("a proposal without a plan")?;
+        let head = if push {
+            let commit = Commit {
+                base: self.analysis.snapshot.commit.clone(),
+                message: format!(
+                    "{}\n\nProposed by Slicewright from measured use; see the merge request for the evidence and the \
+                     rollout.\n\nSlicewright-Fingerprint: {}\n",
+                    wanted.title, wanted.fingerprint
+                ),
+                files: wanted.files.clone(),
+            };
+            match self.forge.publish(self.branch, self.found.branch_head.as_deref(), &commit) {
+                Err(ForgeError::Conflict { what }) => anyhow::bail!(
+                    "{what} moved while the change was made: nothing was written; run again"
+                ),
+                published => published.with_context(|| format!("cannot write branch `{}`", self.branch))?,
+            }
+        } else {
+            self.found.branch_head.clone().context("the branch is gone")?
+        };
+        let known = self.known();
+        let metadata = Metadata {
+            schema: Metadata::SCHEMA,
+            cluster: self.pool.cluster.clone(),
+            pool: self.pool.pool.clone(),
+            created_in: known.as_ref().map_or_else(|| VERSION.to_owned(), |known| known.created_in.clone()),
+            updated_in: VERSION.to_owned(),
+            base_branch: self.base_branch.to_owned(),
+            base_commit: match known {
+                Some(known) if !push => known.base_commit,
+                _ => self.analysis.snapshot.commit.clone(),
+            },
+            head,
+            fingerprint: wanted.fingerprint.clone(),
+            body_hash: String::new(),
+            state: State::Open,
+            method: wanted.method.clone(),
+            cards_freed: wanted.cards_freed,
+            closed_on: None,
+            reason: None,
+        };
+        self.forge
+            .write_request(self.branch, &wanted.title, &metadata.attach(&wanted.body))
+            .with_context(|| format!("cannot write the merge request of `{}`", self.branch))
+    }
+
+    fn known(&self) -> Option<Metadata> {
+        Metadata::parse(&self.found.request.as_ref()?.body)
+    }
+
+    /// Closes what is there; with `delete` the branch goes too, if it still is where it was seen.
+    fn close(&self, state: State, reason: &str, delete: bool) -> anyhow::Result<Option<String>> {
+        let expected = self.found.branch_head.as_deref().filter(|_| delete);
+        let (title, body) = match (&self.found.request, self.known()) {
+            (Some(request), Some(known)) => {
+                let closed = Metadata {
+                    state,
+                    updated_in: VERSION.to_owned(),
+                    closed_on: Some(self.today),
+                    reason: Some(reason.to_owned()),
+                    ..known
+                };
+                (request.title.clone(), closed.attach(&request.body))
+            }
+            (Some(request), None) => (request.title.clone(), request.body.clone()),
+            (None, _) => (String::new(), String::new()),
+        };
+        self.forge
+            .close(self.branch, expected, &title, &body)
+            .with_context(|| format!("cannot close the proposal of `{}`", self.branch))?;
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(name: &str) -> PoolId {
+        PoolId { cluster: "c".into(), pool: name.into() }
+    }
+
+    #[test]
+    fn pools_whose_slugs_meet_get_branches_of_their_own() {
+        let got = branches("slicewright", vec![pool("a b"), pool("a-b"), pool("x")]);
+        assert_ne!(got[&pool("a b")], got[&pool("a-b")]);
+        assert_eq!(got[&pool("x")], "slicewright/c/x");
+    }
+
+    #[test]
+    fn names_in_queries_are_quoted() {
+        assert_eq!(quoted("a\"b\\"), "\"a\\\"b\\\\\"");
+    }
+
+    #[test]
+    fn a_diff_names_both_sides() {
+        let text = diff("a.yaml", Some(b"a: 1\nb: 2\n"), b"a: 1\nb: 3\n").unwrap();
+        assert_eq!(text, "--- a/a.yaml\n+++ b/a.yaml\n@@ -1,2 +1,2 @@\n a: 1\n-b: 2\n+b: 3\n");
+        assert_eq!(diff("x", None, &[0xff]), None);
+    }
+}

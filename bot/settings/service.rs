@@ -1,0 +1,337 @@
+//! The service configuration: clusters, where their metrics and repositories are, pools, policy, prices.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use slicewright_core::inventory::MigStrategy;
+use slicewright_core::plan::pool::{PoolSettings, PriceSettings};
+use slicewright_core::policy::{PolicyRule, PolicySettings};
+
+use crate::prometheus;
+
+/// The whole file. Every field is documented in `config/example.yaml`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ServiceSettings {
+    /// Clusters to look at.
+    pub clusters: Vec<ClusterSettings>,
+    /// Days of history to ask for. Default 30.
+    pub window_days: Option<u32>,
+    /// What holds for every workload.
+    pub policy: PolicySettings,
+    /// What holds for some; later ones win.
+    pub rules: Vec<PolicyRule>,
+    /// Prices of nodes and cards.
+    pub prices: PriceSettings,
+    /// Files with GPU models that add to or replace the built-in catalog.
+    pub catalog: Vec<PathBuf>,
+    /// First part of every branch name. Default `slicewright`.
+    pub branch_prefix: Option<String>,
+    /// Who the bot's commits are by.
+    pub author: Author,
+}
+
+/// Name and address in the bot's commits. A commit by anybody else on a bot's branch stops the bot.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Author {
+    /// Name.
+    pub name: String,
+    /// E-mail address; must belong to the bot alone.
+    pub email: String,
+}
+
+impl Default for Author {
+    fn default() -> Self {
+        Self { name: "Slicewright".to_owned(), email: "bot@slicewright.invalid".to_owned() }
+    }
+}
+
+/// One cluster.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ClusterSettings {
+    /// Name of the cluster; part of the branch.
+    pub name: String,
+    /// Where its metrics are.
+    pub prometheus: prometheus::Settings,
+    /// Where its configuration is.
+    pub repository: RepositorySettings,
+    /// Facts about the GPU Operator that the repository does not tell.
+    pub gpu_operator: OperatorSettings,
+    /// Pools by name; nodes that match none are sorted by their labels.
+    pub pools: Vec<PoolSettings>,
+    /// What holds for every workload of the cluster.
+    pub policy: PolicySettings,
+    /// What holds for some workloads of the cluster; later ones win.
+    pub rules: Vec<PolicyRule>,
+}
+
+/// A repository and how to propose changes to it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RepositorySettings {
+    /// `local`: a git repository on this machine.
+    pub forge: ForgeKind,
+    /// Path of the git repository, bare or not.
+    pub path: PathBuf,
+    /// Branch that changes are proposed for. Default `main`.
+    pub branch: Option<String>,
+    /// Folder for merge request files. Default: `merge-requests` beside the repository.
+    pub merge_requests: Option<PathBuf>,
+    /// Folders of the repository that hold this cluster's files; none: all of it.
+    pub folders: Vec<String>,
+    /// Folder for files that the repository does not have yet. Default `slicewright/<cluster>/`.
+    pub new_files: Option<String>,
+}
+
+/// What kind of forge a repository lives on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ForgeKind {
+    /// A plain git directory; merge requests are Markdown files.
+    #[default]
+    Local,
+}
+
+/// Facts about the GPU Operator; each comes before what is found in the repository.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct OperatorSettings {
+    /// Namespace of the operator. Default: as found, else `gpu-operator`.
+    pub namespace: Option<String>,
+    /// Version of the operator, `25.10.1`.
+    pub version: Option<String>,
+    /// `spec.mig.strategy`: `none`, `single` or `mixed`.
+    pub mig_strategy: Option<MigStrategy>,
+}
+
+/// The configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The file cannot be read.
+    #[error("cannot read the configuration `{path}`")]
+    Unreadable {
+        /// The file.
+        path: String,
+        /// Why.
+        #[source]
+        cause: std::io::Error,
+    },
+    /// Not YAML, or a field that does not exist or has a wrong value.
+    #[error("the configuration `{path}` cannot be used:\n{text}")]
+    Invalid {
+        /// The file.
+        path: String,
+        /// Line, column and what is wrong.
+        text: String,
+    },
+    /// Values that contradict each other.
+    #[error("the configuration `{path}` cannot be used: `{place}`: {problem}")]
+    Contradiction {
+        /// The file.
+        path: String,
+        /// `clusters[0].name`.
+        place: String,
+        /// What is wrong and how to put it right.
+        problem: String,
+    },
+}
+
+impl ServiceSettings {
+    /// Reads a file; relative paths in it are relative to its folder.
+    ///
+    /// # Errors
+    /// When it cannot be read or used, with the place.
+    pub fn load(path: &Path) -> Result<(Self, String), SettingsError> {
+        let shown = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .map_err(|cause| SettingsError::Unreadable { path: shown.clone(), cause })?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        Ok((Self::parse(&text, &shown, folder)?, text))
+    }
+
+    /// Reads a text; `shown` names it in errors, `folder` is what relative paths are relative to.
+    ///
+    /// # Errors
+    /// When it cannot be used, with the place.
+    pub fn parse(text: &str, shown: &str, folder: &Path) -> Result<Self, SettingsError> {
+        let mut settings: Self = serde_saphyr::from_str(text).map_err(|error| SettingsError::Invalid {
+            path: shown.to_owned(),
+            text: error.to_string(),
+        })?;
+        settings.check().map_err(|(place, problem)| SettingsError::Contradiction {
+            path: shown.to_owned(),
+            place,
+            problem,
+        })?;
+        let absolute = |path: &mut PathBuf| *path = folder.join(&*path);
+        settings.catalog.iter_mut().for_each(absolute);
+        for cluster in &mut settings.clusters {
+            absolute(&mut cluster.repository.path);
+            cluster.repository.merge_requests.iter_mut().for_each(absolute);
+            let prometheus = &mut cluster.prometheus;
+            let files =
+                [&mut prometheus.bearer_token_file, &mut prometheus.password_file, &mut prometheus.ca_file];
+            files.into_iter().flatten().for_each(absolute);
+        }
+        Ok(settings)
+    }
+
+    /// First part of every branch name.
+    pub fn branch_prefix(&self) -> &str {
+        self.branch_prefix.as_deref().unwrap_or("slicewright")
+    }
+
+    /// Days of history to ask for.
+    pub fn window_days(&self) -> u32 {
+        self.window_days.unwrap_or(30)
+    }
+
+    fn check(&self) -> Result<(), (String, String)> {
+        let wrong = |place: &str, problem: &str| Err((place.to_owned(), problem.to_owned()));
+        if self.clusters.is_empty() {
+            return wrong("clusters", "name at least one cluster");
+        }
+        if !(1..=400).contains(&self.window_days()) {
+            return wrong("window_days", "must be between 1 and 400");
+        }
+        if self.branch_prefix().split('/').any(|part| part.is_empty() || part.starts_with(['.', '-'])) {
+            return wrong("branch_prefix", "must be a plain name such as `slicewright`");
+        }
+        if !self.author.email.contains('@') {
+            return wrong("author.email", "must be an e-mail address that belongs to the bot alone");
+        }
+        let mut names = BTreeSet::new();
+        for (i, cluster) in self.clusters.iter().enumerate() {
+            let place = |rest: &str| format!("clusters[{i}].{rest}");
+            if cluster.name.trim().is_empty() {
+                return wrong(&place("name"), "name the cluster");
+            }
+            if !names.insert(&cluster.name) {
+                return wrong(&place("name"), &format!("`{}` is named twice", cluster.name));
+            }
+            if cluster.prometheus.url.is_empty() {
+                return wrong(&place("prometheus.url"), "say where Prometheus is: `https://prometheus.example.com`");
+            }
+            if cluster.repository.path.as_os_str().is_empty() {
+                return wrong(&place("repository.path"), "say where the git repository is");
+            }
+            let folders = cluster.repository.folders.iter().chain(&cluster.repository.new_files);
+            for folder in folders {
+                if folder.starts_with('/') || folder.split('/').any(|part| part == "..") {
+                    return wrong(&place("repository"), &format!("`{folder}` must stay inside the repository"));
+                }
+            }
+            let mut pools = BTreeSet::new();
+            for (n, pool) in cluster.pools.iter().enumerate() {
+                let place = |rest: &str| place(&format!("pools[{n}].{rest}"));
+                if pool.name.trim().is_empty() {
+                    return wrong(&place("name"), "name the pool");
+                }
+                if !pools.insert(&pool.name) {
+                    return wrong(&place("name"), &format!("`{}` is named twice", pool.name));
+                }
+                if pool.nodes.is_none() && pool.labels.is_empty() {
+                    return wrong(
+                        &place("nodes"),
+                        "say which nodes: `nodes: gpu-.*` or `labels: {pool: gpu}`",
+                    );
+                }
+            }
+            for (n, rule) in cluster.rules.iter().enumerate() {
+                check_rule(rule, &place(&format!("rules[{n}]")))?;
+            }
+        }
+        for (n, rule) in self.rules.iter().enumerate() {
+            check_rule(rule, &format!("rules[{n}]"))?;
+        }
+        Ok(())
+    }
+}
+
+fn check_rule(rule: &PolicyRule, place: &str) -> Result<(), (String, String)> {
+    let says_who = !(rule.namespaces.is_empty()
+        && rule.namespace_labels.is_empty()
+        && rule.workloads.is_empty()
+        && rule.kinds.is_empty());
+    if says_who {
+        return Ok(());
+    }
+    Err((
+        place.to_owned(),
+        "says nothing about whom it is for: give `namespaces`, `namespace_labels`, `workloads` or `kinds`".to_owned(),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINIMAL: &str = "clusters:\n  - name: a\n    prometheus: {url: 'http://p:9090'}\n    repository: {path: \
+                           infra.git}\n";
+
+    fn error(text: &str) -> String {
+        ServiceSettings::parse(text, "slicewright.yaml", Path::new("/etc")).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn relative_paths_are_relative_to_the_file() {
+        let settings = ServiceSettings::parse(MINIMAL, "x", Path::new("/etc/slicewright")).unwrap();
+        assert_eq!(settings.clusters[0].repository.path, Path::new("/etc/slicewright/infra.git"));
+    }
+
+    #[test]
+    fn an_unknown_field_is_shown_with_its_line() {
+        let text = format!("{MINIMAL}widow_days: 3\n");
+        let message = error(&text);
+        assert!(message.contains("widow_days") && message.contains('5'), "{message}");
+    }
+
+    #[test]
+    fn a_rule_for_nobody_is_refused() {
+        let message = error(&format!("{MINIMAL}rules:\n  - set: {{production: false}}\n"));
+        assert!(message.contains("`rules[0]`: says nothing about whom"), "{message}");
+    }
+
+    #[test]
+    fn a_folder_outside_the_repository_is_refused() {
+        let text = MINIMAL.replace("infra.git}", "infra.git, folders: [../x/]}");
+        assert!(error(&text).contains("must stay inside the repository"));
+    }
+
+    #[test]
+    fn a_cluster_named_twice_is_refused() {
+        let twice = format!("{MINIMAL}{}", MINIMAL.trim_start_matches("clusters:\n"));
+        assert!(error(&twice).contains("`clusters[1].name`: `a` is named twice"));
+    }
+
+    #[test]
+    fn the_example_shows_every_setting_with_a_value_that_works() {
+        let text = include_str!("../../config/example.yaml");
+        let uncommented: String = text
+            .lines()
+            .map(|line| line.strip_prefix("#: ").or_else(|| line.strip_prefix("#:")).unwrap_or(line))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        ServiceSettings::parse(&uncommented, "config/example.yaml", Path::new(".")).unwrap();
+        let policy = serde_json::to_value(PolicySettings::default()).unwrap();
+        let pool = serde_json::to_value(PoolSettings::default()).unwrap();
+        let prices = serde_json::to_value(PriceSettings::default()).unwrap();
+        let rule = serde_json::to_value(PolicyRule::default()).unwrap();
+        for object in [policy, pool, prices, rule] {
+            for key in object.as_object().unwrap().keys() {
+                assert!(uncommented.contains(&format!("{key}:")), "`{key}` is missing in config/example.yaml");
+            }
+        }
+        for key in [
+            "window_days", "branch_prefix", "author", "email", "catalog", "clusters", "url", "bearer_token_file",
+            "bearer_token_env", "username", "password_file", "password_env", "headers", "ca_file",
+            "timeout_seconds", "max_concurrency", "max_answer_mib", "matchers", "forge", "path", "branch",
+            "merge_requests", "folders", "new_files", "gpu_operator", "namespace", "version", "mig_strategy",
+        ] {
+            assert!(uncommented.contains(&format!("{key}:")), "`{key}` is missing in config/example.yaml");
+        }
+    }
+}
