@@ -133,6 +133,13 @@ impl Fleet {
         }
     }
 
+    /// Files and truth without a Prometheus; no series are written.
+    pub(crate) fn truth_of(spec: &FleetSpec) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        run("tests/tools/gen_fleet.py", spec, home.path(), &["--format", "none"]);
+        Self::read(home)
+    }
+
     fn read(home: TempDir) -> Self {
         let truth = std::fs::read(home.path().join("truth.json")).unwrap();
         Self { truth: serde_json::from_slice(&truth).unwrap(), home }
@@ -166,6 +173,63 @@ fn run(script: &str, spec: &FleetSpec, out: &Path, more: &[&str]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Namespace, name and kind of the objects that own GPU pods, as files say: one `kind:` a document, by convention.
+    fn owners_below(folder: &Path) -> Vec<String> {
+        let mut out = Vec::new();
+        for file in crate::world::kubernetes::manifests_below(folder) {
+            let text = std::fs::read_to_string(file).unwrap();
+            let document = text.split("\n---\n").find(|text| text.contains("nvidia.com/gpu: ")).unwrap_or("");
+            let field = |name: &str| {
+                let start = document.find(&format!("{name}: "))? + name.len() + 2;
+                document[start..].split([',', '}', '\n']).next()
+            };
+            let metadata = document.find("metadata:").map_or("", |at| &document[at..]);
+            let named =
+                metadata.split(['{', ',', '\n', '}']).find_map(|part| part.trim().strip_prefix("name: "));
+            if let (Some(namespace), Some(name), Some(kind)) = (field("namespace"), named, field("kind")) {
+                out.push(format!("{namespace}/{name} {kind}"));
+            }
+        }
+        out.sort();
+        out
+    }
+
+    #[test]
+    fn the_demo_repository_owns_the_workloads_of_the_demo_fleet() {
+        let fleet = Fleet::truth_of(&FleetSpec::demo());
+        let mut expected: Vec<String> = fleet
+            .truth
+            .workloads
+            .iter()
+            .map(|one| format!("{}/{} {}", one.namespace, one.name, one.owner_kind))
+            .collect();
+        expected.sort();
+        assert_eq!(owners_below(&crate::world::checkout("demo/infra/apps")), expected);
+    }
+
+    #[test]
+    fn the_golden_repositories_own_the_workloads_of_the_golden_clusters() {
+        use crate::world::golden;
+        let clusters = [golden::dc1(), golden::dev_use1(golden::Notebooks::Dev), golden::train1()];
+        for cluster in clusters {
+            let mut expected: Vec<String> = cluster
+                .workloads
+                .iter()
+                .map(|one| format!("{}/{} {:?}", one.namespace, one.name, one.kind))
+                .collect();
+            expected.sort();
+            let folder = crate::world::repo::example(&format!("golden-{}", cluster.name));
+            assert_eq!(owners_below(&folder), expected, "{}", cluster.name);
+            let texts: String = crate::world::kubernetes::manifests_below(&folder)
+                .iter()
+                .map(|file| std::fs::read_to_string(file).unwrap())
+                .collect();
+            for node in &cluster.nodes {
+                assert!(texts.contains(&format!("  name: {}\n", node.name)), "{}", node.name);
+            }
+        }
+    }
 
     #[test]
     fn peaks_of_a_generated_fleet_equal_its_truth() {
