@@ -16,7 +16,8 @@ use super::prometheus::Prometheus;
 pub(crate) struct FleetSpec {
     pub(crate) gpus: u32,
     pub(crate) days: u32,
-    /// Seconds between scrapes; below 300, or an instant query at the end sees nothing.
+    /// Seconds between scrapes. The last one lies a step before the end: with 300 an instant query at the end still
+    /// sees it in Prometheus 2, not in 3.
     pub(crate) step: u32,
     pub(crate) seed: u32,
     pub(crate) clusters: u32,
