@@ -1,1 +1,417 @@
 //! Pools, cards and workloads as they are today.
+//!
+//! Filled from kube-state-metrics, the DCGM exporter and the repository. What was not seen is `None`, never zero.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::WorkloadId;
+use crate::units::{Mib, Money};
+
+/// One cluster at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inventory {
+    /// Name of the cluster in the configuration.
+    pub cluster: String,
+    /// Nodes that have a GPU, by name.
+    pub nodes: Vec<Node>,
+    /// Workloads that hold or held a GPU in the window, by id.
+    pub workloads: Vec<Workload>,
+    /// Pods that hold a GPU now and whose owner could not be found, as `namespace/pod`.
+    pub unattributed_pods: Vec<String>,
+}
+
+impl Inventory {
+    /// The node called `name`.
+    pub fn node(&self, name: &str) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.name == name)
+    }
+
+    /// The workload `id`.
+    pub fn workload(&self, id: &WorkloadId) -> Option<&Workload> {
+        self.workloads.iter().find(|workload| workload.id == *id)
+    }
+}
+
+/// A node with GPUs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    /// Kubernetes node name.
+    pub name: String,
+    /// Its cards, by UUID.
+    pub cards: Vec<Card>,
+    /// Node labels as kube-state-metrics spells them, without the leading `label_`: `nvidia_com_gpu_product`.
+    /// Empty when kube-state-metrics does not expose node labels.
+    pub labels: BTreeMap<String, String>,
+    /// Taints that keep pods off the node.
+    pub taints: Vec<Taint>,
+    /// CPU, memory, storage and pods that the node offers. `None`: not seen.
+    pub allocatable: Option<Resources>,
+    /// What all pods on the node ask for together. `None`: not seen.
+    pub requested: Option<Resources>,
+    /// Allocatable GPU resources by sanitised name: `nvidia_com_gpu`, `nvidia_com_mig_1g_5gb`.
+    pub gpu_allocatable: BTreeMap<String, u64>,
+    /// Price per hour from `node_total_hourly_cost` (OpenCost), if that is scraped.
+    pub opencost_per_hour: Option<Money>,
+}
+
+impl Node {
+    /// The value of a node label by its Kubernetes key, `nvidia.com/gpu.product`.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.labels.get(&sanitised_label(key)).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// Model names of the cards, as DCGM prints them.
+    pub fn model_names(&self) -> BTreeSet<&str> {
+        self.cards.iter().map(|card| card.model_name.as_str()).collect()
+    }
+
+    /// NVIDIA driver version, from the cards or from the node label.
+    pub fn driver_version(&self) -> Option<&str> {
+        self.cards
+            .iter()
+            .find_map(|card| card.driver_version.as_deref())
+            .or_else(|| self.label("nvidia.com/cuda.driver-version.full"))
+    }
+
+    /// How the node's cards are handed out today.
+    pub fn sharing(&self) -> Sharing {
+        let replicas = self.label("nvidia.com/gpu.replicas").and_then(|text| text.parse::<u32>().ok());
+        let strategy = self.label("nvidia.com/gpu.sharing-strategy");
+        let shared_resource =
+            self.gpu_allocatable.iter().any(|(name, n)| name.ends_with("_shared") && *n > 0);
+        let product_shared =
+            self.label("nvidia.com/gpu.product").is_some_and(|product| product.ends_with("-SHARED"));
+        if self.cards.iter().any(|card| card.slices_seen)
+            || self.gpu_allocatable.iter().any(|(name, n)| name.starts_with("nvidia_com_mig_") && *n > 0)
+            || self.label("nvidia.com/gpu.product").is_some_and(|product| product.contains("-MIG-"))
+        {
+            return Sharing::Mig;
+        }
+        if strategy == Some("mps") {
+            return Sharing::Mps { replicas: replicas.unwrap_or(2) };
+        }
+        if strategy == Some("time-slicing")
+            || product_shared
+            || shared_resource
+            || replicas.is_some_and(|n| n > 1)
+        {
+            return Sharing::TimeSlicing { replicas: replicas.unwrap_or(2) };
+        }
+        let advertised = self.gpu_allocatable.get("nvidia_com_gpu").copied();
+        if let Some(advertised) = advertised
+            && !self.cards.is_empty()
+            && advertised > self.cards.len() as u64
+        {
+            let replicas = u32::try_from(advertised / self.cards.len() as u64).unwrap_or(u32::MAX);
+            return Sharing::TimeSlicing { replicas };
+        }
+        Sharing::Whole
+    }
+}
+
+/// How a node hands out its cards today.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Sharing {
+    /// One pod a card.
+    Whole,
+    /// Cut by MIG, all or in part.
+    Mig,
+    /// Time-slicing with this many replicas a card.
+    TimeSlicing {
+        /// Replicas a card.
+        replicas: u32,
+    },
+    /// MPS with this many replicas a card.
+    Mps {
+        /// Replicas a card.
+        replicas: u32,
+    },
+}
+
+/// One physical GPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Card {
+    /// `GPU-…`, of the parent also under MIG.
+    pub uuid: String,
+    /// DCGM's `modelName`.
+    pub model_name: String,
+    /// `FB_USED + FB_FREE`, which leaves out reserved memory. `None`: not seen.
+    pub used_plus_free: Option<Mib>,
+    /// MIG instances were seen on it.
+    pub slices_seen: bool,
+    /// NVIDIA driver version, `550.90.07`.
+    pub driver_version: Option<String>,
+}
+
+/// A node taint.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Taint {
+    /// Key, `dedicated`.
+    pub key: String,
+    /// Value, may be empty.
+    pub value: String,
+    /// `NoSchedule`, `NoExecute` or `PreferNoSchedule`.
+    pub effect: String,
+}
+
+/// CPU, memory, ephemeral storage and pods: asked for, or offered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resources {
+    /// Thousandths of a CPU core.
+    pub cpu_milli: u64,
+    /// Bytes of memory.
+    pub memory_bytes: u64,
+    /// Bytes of ephemeral storage; 0 where nobody asked.
+    pub ephemeral_bytes: u64,
+    /// Number of pods.
+    pub pods: u64,
+}
+
+impl Resources {
+    /// Sum, saturating.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            cpu_milli: self.cpu_milli.saturating_add(other.cpu_milli),
+            memory_bytes: self.memory_bytes.saturating_add(other.memory_bytes),
+            ephemeral_bytes: self.ephemeral_bytes.saturating_add(other.ephemeral_bytes),
+            pods: self.pods.saturating_add(other.pods),
+        }
+    }
+
+    /// Difference, not below zero.
+    #[must_use]
+    pub fn minus(self, other: Self) -> Self {
+        Self {
+            cpu_milli: self.cpu_milli.saturating_sub(other.cpu_milli),
+            memory_bytes: self.memory_bytes.saturating_sub(other.memory_bytes),
+            ephemeral_bytes: self.ephemeral_bytes.saturating_sub(other.ephemeral_bytes),
+            pods: self.pods.saturating_sub(other.pods),
+        }
+    }
+
+    /// Every figure of `self` is at most that of `room`. A room of 0 bytes of storage means "not stated".
+    pub fn fits_in(self, room: Self) -> bool {
+        self.cpu_milli <= room.cpu_milli
+            && self.memory_bytes <= room.memory_bytes
+            && (room.ephemeral_bytes == 0 || self.ephemeral_bytes <= room.ephemeral_bytes)
+            && (room.pods == 0 || self.pods <= room.pods)
+    }
+}
+
+/// A workload that holds or held a GPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Workload {
+    /// Who it is.
+    pub id: WorkloadId,
+    /// GPUs that one pod asks for.
+    pub gpus_per_pod: u32,
+    /// The resource it asks for, as Kubernetes spells it: `nvidia.com/gpu`.
+    pub resource: String,
+    /// Names of the containers that ask for it.
+    pub containers: BTreeSet<String>,
+    /// Wanted replicas now; the pods that run now where no controller says.
+    pub replicas: u32,
+    /// Most replicas that its autoscaler may make.
+    pub hpa_max: Option<u32>,
+    /// Extra pods while it rolls. `None`: not known.
+    pub max_surge: Option<u32>,
+    /// Pods that run now, by name.
+    pub pods: Vec<Pod>,
+    /// Labels of its namespace, as kube-state-metrics spells them, without the leading `label_`.
+    pub namespace_labels: BTreeMap<String, String>,
+}
+
+impl Workload {
+    /// Replicas to plan for: now, or what the autoscaler may make of it.
+    pub fn planned_replicas(&self) -> u32 {
+        self.replicas.max(self.hpa_max.unwrap_or(0))
+    }
+
+    /// Kinds whose pods come and go by design: judged by complete runs, not by days.
+    pub fn is_batch(&self) -> bool {
+        is_batch_kind(&self.id.kind)
+    }
+}
+
+/// Whether pods of this kind run to completion.
+pub fn is_batch_kind(kind: &str) -> bool {
+    matches!(
+        kind,
+        "Job"
+            | "CronJob"
+            | "PyTorchJob"
+            | "TFJob"
+            | "MPIJob"
+            | "TrainJob"
+            | "RayJob"
+            | "JobSet"
+            | "SparkApplication"
+            | "XGBoostJob"
+            | "PaddleJob"
+            | "Workflow"
+    )
+}
+
+/// A pod that runs now.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Pod {
+    /// Pod name.
+    pub name: String,
+    /// Node it runs on.
+    pub node: String,
+    /// UUIDs of the cards it holds, as DCGM reports them.
+    pub cards: Vec<String>,
+    /// What it asks for besides GPUs: CPU milli, memory bytes, storage bytes. `None`: not seen.
+    pub requests: Option<PodRequests>,
+}
+
+/// What one pod asks for besides GPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct PodRequests {
+    /// Thousandths of a CPU core.
+    pub cpu_milli: u64,
+    /// Bytes of memory.
+    pub memory_bytes: u64,
+    /// Bytes of ephemeral storage.
+    pub ephemeral_bytes: u64,
+}
+
+impl From<PodRequests> for Resources {
+    fn from(requests: PodRequests) -> Self {
+        Self {
+            cpu_milli: requests.cpu_milli,
+            memory_bytes: requests.memory_bytes,
+            ephemeral_bytes: requests.ephemeral_bytes,
+            pods: 1,
+        }
+    }
+}
+
+/// A Kubernetes label key as kube-state-metrics exposes it, without the leading `label_`: every character outside
+/// `[a-zA-Z0-9_]` becomes `_`, camelCase becomes snake_case, all lower case.
+pub fn sanitised_label(key: &str) -> String {
+    let mut out = String::with_capacity(key.len() + 4);
+    let mut previous_lower = false;
+    for c in key.chars() {
+        if c.is_ascii_uppercase() && previous_lower {
+            out.push('_');
+        }
+        previous_lower = c.is_ascii_lowercase() || c.is_ascii_digit();
+        out.push(if c.is_ascii_alphanumeric() || c == '_' { c.to_ascii_lowercase() } else { '_' });
+    }
+    out
+}
+
+/// What the infrastructure repository says about a cluster, in this crate's words.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Declared {
+    /// Workloads found, with where their GPU request stands or why it cannot be edited.
+    pub workloads: BTreeMap<WorkloadId, DeclaredWorkload>,
+    /// GPU Operator settings found in the repository or stated in the configuration.
+    pub operator: Operator,
+    /// Where node labels live.
+    pub node_labels: BTreeMap<String, NodeCarrier>,
+    /// Things a reviewer should know: unreadable files, ambiguous owners, as text with the place.
+    pub notes: Vec<String>,
+}
+
+/// One workload as the repository declares it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeclaredWorkload {
+    /// `path:line` of the GPU limit.
+    pub place: String,
+    /// `Err` holds why the request cannot be edited safely.
+    pub editable: Result<(), String>,
+    /// `maxSurge` as written (a number, or a percentage of the replicas rounded up), else `None`.
+    pub max_surge: Option<u32>,
+    /// `replicas` as written.
+    pub replicas: Option<u32>,
+    /// `slicewright/ignore: "true"` on it, its pod template or its namespace.
+    pub ignored: bool,
+    /// Node selector entries that a change of sharing would break or fix, such as `nvidia.com/gpu.product`.
+    pub node_selector: BTreeMap<String, String>,
+    /// Taints that its pods tolerate, as `key` (any value) or `key=value`; `*` for all.
+    pub tolerations: BTreeSet<String>,
+    /// Command-line flags and environment that take memory up front, as written: `--gpu-memory-utilization=0.9`.
+    pub memory_flags: Vec<String>,
+}
+
+/// The GPU Operator as configured.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Operator {
+    /// Namespace of the operator, where its config maps must be. Default `gpu-operator`.
+    pub namespace: Option<String>,
+    /// Version, `25.10.1`.
+    pub version: Option<String>,
+    /// `spec.mig.strategy`.
+    pub mig_strategy: Option<MigStrategy>,
+    /// `spec.migManager.config.name`.
+    pub mig_config_map: Option<String>,
+    /// `spec.devicePlugin.config.name`.
+    pub plugin_config_map: Option<String>,
+    /// `spec.devicePlugin.config.default`.
+    pub plugin_config_default: Option<String>,
+    /// Keys that the device plugin's config map holds already.
+    pub plugin_config_keys: BTreeSet<String>,
+    /// Names that the custom MIG config map holds already.
+    pub mig_config_names: BTreeSet<String>,
+    /// A `ClusterPolicy` (or its Helm values) was found in the repository.
+    pub declared_in_repository: bool,
+}
+
+/// `spec.mig.strategy` of the GPU Operator: how MIG devices are named to Kubernetes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MigStrategy {
+    /// MIG devices are not advertised.
+    None,
+    /// Every card of a node has the same slices, still named `nvidia.com/gpu`.
+    Single,
+    /// Slices are `nvidia.com/mig-<profile>`, whole cards stay `nvidia.com/gpu`.
+    Mixed,
+}
+
+/// Where a node's labels are written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeCarrier {
+    /// `path:line` of the `Node` manifest.
+    pub place: String,
+    /// The labels it declares, by Kubernetes key.
+    pub labels: BTreeMap<String, String>,
+    /// `Err` holds why it cannot be edited safely.
+    pub editable: Result<(), String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_found_by_their_kubernetes_key() {
+        let node = Node {
+            labels: BTreeMap::from([("nvidia_com_gpu_product".into(), "NVIDIA-A10G-SHARED".into())]),
+            ..Node::default()
+        };
+        assert_eq!(node.label("nvidia.com/gpu.product"), Some("NVIDIA-A10G-SHARED"));
+        assert_eq!(node.sharing(), Sharing::TimeSlicing { replicas: 2 });
+    }
+
+    #[test]
+    fn more_gpus_than_cards_means_time_slicing() {
+        let node = Node {
+            cards: vec![Card::default()],
+            gpu_allocatable: BTreeMap::from([("nvidia_com_gpu".into(), 4)]),
+            ..Node::default()
+        };
+        assert_eq!(node.sharing(), Sharing::TimeSlicing { replicas: 4 });
+    }
+
+    #[test]
+    fn label_keys_are_spelled_as_kube_state_metrics_does() {
+        assert_eq!(sanitised_label("karpenter.sh/nodepool"), "karpenter_sh_nodepool");
+        assert_eq!(sanitised_label("example.com/nodeGroup"), "example_com_node_group");
+    }
+}

@@ -1,1 +1,205 @@
 //! Which sharing method fits one workload on one GPU model, and why.
+//!
+//! Looks at one workload alone. Whether its neighbours leave room is the question of `pack`.
+
+mod evidence;
+mod keep_whole;
+mod mig;
+mod time_slicing;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::GpuModel;
+use crate::ids::WorkloadId;
+use crate::inventory::{DeclaredWorkload, Workload};
+use crate::policy::{Method, Policy};
+use crate::units::{Mib, Ratio};
+use crate::usage::WorkloadProfile;
+
+/// The answer for one workload, with every candidate that was weighed.
+#[must_use]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FitReport {
+    /// Who was weighed.
+    pub workload: WorkloadId,
+    /// Catalog id of the model it was weighed on, `a100-40gb`. `None`: the model is unknown.
+    pub model: Option<String>,
+    /// What it gets.
+    pub verdict: Verdict,
+    /// What a slice must offer. `None`: not enough was measured to say.
+    pub needs: Option<Needs>,
+    /// Best first; holds the verdict's own candidate too, so that a reviewer can argue with it.
+    pub considered: Vec<Candidate>,
+    /// Things that fit but deserve a word: latency, growth, one replica.
+    pub cautions: Vec<Reason>,
+}
+
+/// What a slice must offer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Needs {
+    /// Peak memory measured.
+    pub peak: Mib,
+    /// Peak with headroom.
+    pub memory: Mib,
+    /// 99th percentile of compute over the fill, in thousandths of the card's SMs. `None`: not measured.
+    pub compute_milli: Option<u32>,
+    /// The compute figure is only an upper bound.
+    pub compute_is_upper_bound: bool,
+}
+
+/// What one workload gets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Verdict {
+    /// A MIG slice.
+    Mig {
+        /// List spelling of the profile, `2g.10gb`.
+        profile: String,
+    },
+    /// May share a card by time-slicing; how many fit is decided for the pool.
+    TimeSlicing,
+    /// Keeps its whole card.
+    KeepWhole {
+        /// Why.
+        reason: Reason,
+    },
+    /// Nothing can be said yet.
+    NotEnoughEvidence {
+        /// Everything that is missing, each with its way out.
+        reasons: Vec<Reason>,
+    },
+    /// Left alone by policy or by the workload's owner.
+    Excluded {
+        /// By what.
+        reason: Reason,
+    },
+}
+
+impl Verdict {
+    /// One word for tables: `mig`, `time-slicing`, `keep`, `no-evidence`, `excluded`.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Mig { .. } => "mig",
+            Self::TimeSlicing => "time-slicing",
+            Self::KeepWhole { .. } => "keep",
+            Self::NotEnoughEvidence { .. } => "no-evidence",
+            Self::Excluded { .. } => "excluded",
+        }
+    }
+
+    /// Why nothing changes, for verdicts that change nothing.
+    pub fn reasons(&self) -> Vec<&Reason> {
+        match self {
+            Self::Mig { .. } | Self::TimeSlicing => Vec::new(),
+            Self::KeepWhole { reason } | Self::Excluded { reason } => vec![reason],
+            Self::NotEnoughEvidence { reasons } => reasons.iter().collect(),
+        }
+    }
+}
+
+/// A reason as data: a stable code, the sentence with its numbers, and the way out if there is one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Reason {
+    /// Stable name, `memory-too-small`.
+    pub code: String,
+    /// The sentence, with both numbers and their unit; lower case, no full stop.
+    pub text: String,
+    /// What would change it, or what to do.
+    pub advice: Option<String>,
+}
+
+impl Reason {
+    /// A reason without advice.
+    pub fn new(code: &str, text: impl Into<String>) -> Self {
+        Self { code: code.to_owned(), text: text.into(), advice: None }
+    }
+
+    /// Adds what would change it.
+    #[must_use]
+    pub fn with_advice(mut self, advice: impl Into<String>) -> Self {
+        self.advice = Some(advice.into());
+        self
+    }
+}
+
+/// One way that was weighed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Candidate {
+    /// The method.
+    pub method: Method,
+    /// `2g.10gb`, `time-slicing`, `MPS`, `keep whole`.
+    pub name: String,
+    /// It would do.
+    pub fits: bool,
+    /// Why it does or does not, in numbers; the first is the one that decided.
+    pub reasons: Vec<Reason>,
+    /// Usable memory of it, lowest figure known.
+    pub memory: Option<Mib>,
+    /// SMs of it.
+    pub sm: Option<u32>,
+    /// Index in the model's chain of plain profiles, for the packer.
+    pub chain_index: Option<usize>,
+}
+
+/// Facts about the ground that the workload stands on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ground {
+    /// Usable memory seen on real slices of this model, by profile; smaller than the catalog's wins.
+    pub slice_memory: BTreeMap<String, Mib>,
+    /// Smallest framebuffer seen of this model in the cluster.
+    pub smallest_framebuffer: Option<Mib>,
+    /// Why MIG cannot be used in this pool: strategy, driver, provider, operator.
+    pub mig_refused: Option<Reason>,
+    /// Why time-slicing cannot be used in this pool.
+    pub time_slicing_refused: Option<Reason>,
+}
+
+/// Everything that is asked about one workload.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    /// The workload as it is today.
+    pub workload: &'a Workload,
+    /// What it was measured to use. `None`: no sample carries one of its pods.
+    pub profile: Option<&'a WorkloadProfile>,
+    /// The card model it runs on. `None`: not in the catalog.
+    pub model: Option<&'a GpuModel>,
+    /// What is allowed.
+    pub policy: &'a Policy,
+    /// Where it stands.
+    pub ground: &'a Ground,
+    /// What the repository says of it. `None`: not found there.
+    pub declared: Option<&'a DeclaredWorkload>,
+}
+
+/// Fits one workload onto its model under its policy.
+pub fn fit(question: &Question<'_>) -> FitReport {
+    match evidence::gate(question) {
+        Ok(needs) => choose(question, needs),
+        Err(report) => *report,
+    }
+}
+
+fn choose(question: &Question<'_>, needs: Needs) -> FitReport {
+    let mut considered = Vec::new();
+    mig::candidates(question, &needs, &mut considered);
+    time_slicing::candidate(question, &needs, &mut considered);
+    let (verdict, whole) = keep_whole::decide(question, &needs, &considered);
+    considered.push(whole);
+    // Stable sort: within "fits" and "does not" the makers' own order, smallest first, stays.
+    considered.sort_by_key(|candidate| !candidate.fits);
+    FitReport {
+        workload: question.workload.id.clone(),
+        model: question.model.map(|model| model.id.clone()),
+        cautions: mig::cautions(question, &verdict),
+        verdict,
+        needs: Some(needs),
+        considered,
+    }
+}
+
+/// `190` thousandths as `19 %`.
+fn milli(value: u32) -> String {
+    Ratio::from_ppm(value.saturating_mul(1_000)).to_string()
+}

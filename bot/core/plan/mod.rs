@@ -1,1 +1,601 @@
 //! A packing against today: what changes, in which order, and what it frees.
+//!
+//! Takes the fits of one pool, packs them, and says what has to differ in the cluster. Where the text for that lives
+//! is the question of `infra`.
+
+pub mod ground;
+
+pub mod pool;
+
+mod assign;
+
+mod mig;
+
+mod time_slicing;
+
+mod rollout;
+
+mod risk;
+
+pub mod saving;
+
+pub mod check;
+
+pub mod fingerprint;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::Catalog;
+use crate::fit::{self, FitReport, Question, Reason, Verdict};
+use crate::ids::{PoolId, WorkloadId};
+use crate::inventory::{Declared, Inventory, Workload};
+use crate::policy::{Method, Policy};
+use crate::units::Mib;
+use crate::usage::Measured;
+use pool::Pool;
+use saving::Saving;
+
+/// What should differ in one pool, with everything a reviewer needs to judge it.
+#[must_use]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The pool.
+    pub pool: PoolId,
+    /// Named nodes with a layout each, or one layout for the whole group.
+    pub pool_kind: PoolKind,
+    /// What counts as success.
+    pub goal: Goal,
+    /// Catalog id of the cards, `a100-40gb`.
+    pub model: String,
+    /// Product name of the cards, as DCGM prints it.
+    pub model_name: String,
+    /// How cards are shared.
+    pub method: Method,
+    /// What should differ, in the order in which it is applied.
+    pub changes: Vec<Change>,
+    /// Workloads that move to a share of a card, by id.
+    pub items: Vec<Item>,
+    /// Every workload of the pool that stays as it is, with the reason.
+    pub kept: Vec<Kept>,
+    /// Every node of the pool: what happens to it.
+    pub nodes: Vec<NodeOutcome>,
+    /// Cards, nodes and money.
+    pub saving: Saving,
+    /// Why fewer cards are impossible, in sentences.
+    pub proof: Proof,
+    /// Other ways that were computed for the same pool, with their numbers and why they lost.
+    pub alternatives: Vec<Alternative>,
+    /// Steps in order.
+    pub rollout: Vec<Step>,
+    /// The way back, in order.
+    pub rollback: Vec<Step>,
+    /// Named rules that fired, worst first.
+    pub risks: Vec<Risk>,
+    /// How much the evidence carries.
+    pub confidence: Confidence,
+    /// Side effects and open ends that a reviewer should know, as sentences.
+    pub notes: Vec<String>,
+    /// Policy values that are not the default, as `name = value (who decided)`.
+    pub overrides: Vec<String>,
+    /// Hash of what a reviewer accepts or declines, without the noise of metrics.
+    pub fingerprint: String,
+}
+
+/// Named nodes, or a group that an autoscaler makes and removes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PoolKind {
+    /// Named nodes: a layout each.
+    #[default]
+    Static,
+    /// Nodes come and go: one layout for the whole group.
+    Elastic,
+}
+
+/// What counts as success.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Goal {
+    /// Free whole nodes.
+    #[default]
+    Bill,
+    /// Free whole cards.
+    Capacity,
+}
+
+/// One thing that should differ.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "change", rename_all = "kebab-case")]
+pub enum Change {
+    /// A named layout in the MIG manager's config map.
+    SetMigConfig {
+        /// Name of the config inside the map; holds a content hash.
+        name: String,
+        /// One entry a group of equal cards.
+        entries: Vec<MigEntry>,
+        /// Names in use on any node label, which the map must hold too.
+        names_in_use: Vec<String>,
+    },
+    /// A key in the device plugin's config map.
+    SetPluginConfig {
+        /// Key, `a10g-x4`.
+        key: String,
+        /// `nvidia.com/gpu`.
+        resource: String,
+        /// Replicas a card, at least 2.
+        replicas: u32,
+        /// Refuse pods that ask for more than one.
+        fail_requests_greater_than_one: bool,
+    },
+    /// The same value for one label on some nodes.
+    LabelNodes {
+        /// Label key, `nvidia.com/mig.config`.
+        key: String,
+        /// Value to set.
+        value: String,
+        /// Node and the value it has today.
+        nodes: BTreeMap<String, Option<String>>,
+    },
+    /// A label of a whole node group, set where the group is declared, since its nodes come and go.
+    LabelGroup {
+        /// Label key, `nvidia.com/mig.config`.
+        key: String,
+        /// Value to set.
+        value: String,
+        /// The value that the group's nodes have today.
+        previous: Option<String>,
+        /// Others stay on whole cards: make a second group for the shared ones beside it.
+        beside: bool,
+    },
+    /// Another resource in the pod template of a workload.
+    SetWorkloadResource {
+        /// The workload.
+        workload: WorkloadId,
+        /// Resource it asks for today, `nvidia.com/gpu`.
+        from: String,
+        /// Resource it asks for then, `nvidia.com/mig-2g.10gb`.
+        to: String,
+        /// How many, today and then.
+        count: u32,
+        /// Node selector entries to set so that the resource means this model, by key.
+        pin: BTreeMap<String, String>,
+    },
+}
+
+/// One entry of a mig-parted config.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct MigEntry {
+    /// Card indices on the node; empty means all.
+    pub cards: Vec<u32>,
+    /// Instances by list spelling. Empty: MIG off.
+    pub instances: BTreeMap<String, u32>,
+}
+
+/// A workload that moves to a share of a card.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Item {
+    /// Its fit, with needs and candidates.
+    pub fit: FitReport,
+    /// Replicas planned for.
+    pub replicas: u32,
+    /// Extra pods while it rolls.
+    pub max_surge: u32,
+    /// `2g.10gb`, or `1 of 4 time slices`.
+    pub share: String,
+    /// Usable memory of that share; with time-slicing the whole card's usable memory.
+    pub share_memory: Mib,
+    /// Nodes its replicas run on today.
+    pub nodes_before: Vec<String>,
+    /// Nodes its replicas run on then.
+    pub nodes_after: Vec<String>,
+    /// `path:line` in the repository.
+    pub place: Option<String>,
+    /// Why it cannot be edited by the bot, if so.
+    pub manual: Option<String>,
+}
+
+/// A workload that stays as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// Its fit.
+    pub fit: FitReport,
+    /// Why it stays; from the fit, or from the plan when the fit would have allowed more.
+    pub reasons: Vec<Reason>,
+    /// Whole cards it holds.
+    pub n_cards: u32,
+}
+
+/// What happens to one node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeOutcome {
+    /// Node name.
+    pub name: String,
+    /// Freed, touched or untouched.
+    pub fate: NodeFate,
+    /// Its cards today, in the order of their UUIDs.
+    pub before: Vec<CardUse>,
+    /// Its cards then; empty for a freed node.
+    pub after: Vec<CardUse>,
+    /// Pods that restart because of it.
+    pub restarts: Vec<String>,
+    /// Price per hour, if known.
+    pub per_hour: Option<crate::units::Money>,
+}
+
+/// Who holds a card, or the pieces of it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(tag = "use", rename_all = "kebab-case")]
+pub enum CardUse {
+    /// Nobody.
+    Idle,
+    /// One pod has all of it.
+    Whole {
+        /// Who.
+        workload: WorkloadId,
+    },
+    /// Cut by MIG.
+    Slices {
+        /// Each slice with its holder; `None` is room for rolling updates, or left over.
+        slices: Vec<SliceUse>,
+    },
+    /// Time-sliced.
+    Shared {
+        /// Replicas the card is offered as.
+        replicas: u32,
+        /// Who may be on it, one entry a pod.
+        workloads: Vec<WorkloadId>,
+    },
+    /// Used in a way that the plan does not look into: shared already, or by a pod without a known owner.
+    Other {
+        /// In words.
+        text: String,
+    },
+}
+
+/// One MIG slice.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct SliceUse {
+    /// List spelling, `2g.10gb`.
+    pub profile: String,
+    /// First memory slice that it covers in the proof; the driver may choose another.
+    pub start: u8,
+    /// Who holds it.
+    pub workload: Option<WorkloadId>,
+}
+
+impl std::fmt::Display for CardUse {
+    /// `idle`, `whole: search/embed-svc`, `3 × 2g.10gb: search/a, search/b, free`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Idle => write!(f, "idle"),
+            Self::Whole { workload } => write!(f, "whole: {workload}"),
+            Self::Slices { slices } => {
+                let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
+                for slice in slices {
+                    *counts.entry(&slice.profile).or_default() += 1;
+                }
+                let cut: Vec<String> = counts.iter().map(|(name, n)| format!("{n} × {name}")).collect();
+                let who: Vec<String> = slices
+                    .iter()
+                    .map(|slice| {
+                        slice.workload.as_ref().map_or_else(|| "free".to_owned(), ToString::to_string)
+                    })
+                    .collect();
+                write!(f, "{}: {}", cut.join(" + "), who.join(", "))
+            }
+            Self::Shared { replicas, workloads } => {
+                let who: Vec<String> = workloads.iter().map(ToString::to_string).collect();
+                write!(f, "{replicas} time slices: {}", who.join(", "))
+            }
+            Self::Other { text } => write!(f, "{text}"),
+        }
+    }
+}
+
+/// What a plan does to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NodeFate {
+    /// Drained and no longer needed.
+    Freed,
+    /// Drained, changed, used again.
+    Touched,
+    /// Nothing happens to its layout; pods may come or leave.
+    Untouched,
+}
+
+/// Why fewer cards are impossible.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proof {
+    /// Cards that hold the workloads then.
+    pub n_cards: u32,
+    /// The bound is reached.
+    pub proven: bool,
+    /// One sentence a row, the binding one first.
+    pub sentences: Vec<String>,
+}
+
+/// Another way for the same pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Alternative {
+    /// `time-slicing ×3`, `MIG`, `nothing`.
+    pub name: String,
+    /// Cards it would need. `None`: not possible.
+    pub n_cards: Option<u32>,
+    /// Why it lost.
+    pub reason: String,
+}
+
+/// One step of a rollout or rollback.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// What happens, as a sentence.
+    pub what: String,
+    /// Commands for people or pipelines; may be empty.
+    pub commands: Vec<String>,
+    /// What must be true before the next step.
+    pub wait_for: Option<String>,
+    /// How long it takes or may take, and what is down meanwhile.
+    pub cost: Option<String>,
+    /// What to do when it fails.
+    pub on_failure: Option<String>,
+}
+
+/// A named risk rule that fired.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Risk {
+    /// Stable name, `no-memory-isolation`.
+    pub rule: String,
+    /// How bad.
+    pub level: RiskLevel,
+    /// The sentence.
+    pub text: String,
+}
+
+/// How bad a risk is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RiskLevel {
+    /// Could take a service down.
+    High,
+    /// A planned interruption or a weaker guarantee.
+    Medium,
+    /// Good to know.
+    Low,
+}
+
+/// How much the evidence carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Confidence {
+    /// Full window, real compute metric, steady.
+    High,
+    /// Something weaker: an upper bound, growth, thin coverage.
+    Medium,
+    /// Opened as a draft.
+    Low,
+}
+
+/// Everything a pool's plan is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// The pool, its rules and its price.
+    pub pool: &'a Pool,
+    /// The cluster today.
+    pub inventory: &'a Inventory,
+    /// What was measured.
+    pub measured: &'a Measured,
+    /// What the repository says.
+    pub declared: &'a Declared,
+    /// GPU models.
+    pub catalog: &'a Catalog,
+    /// Policy of every workload of the cluster.
+    pub policies: &'a BTreeMap<WorkloadId, Policy>,
+}
+
+/// What comes of a pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "kebab-case")]
+pub enum Outcome {
+    /// There is something to gain.
+    Plan(Box<Plan>),
+    /// Nothing to do, and why.
+    Nothing(Nothing),
+}
+
+/// Why a pool stays as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Nothing {
+    /// The pool.
+    pub pool: PoolId,
+    /// Why, for the pool as a whole.
+    pub reasons: Vec<Reason>,
+    /// Every workload of the pool, with its fit.
+    pub kept: Vec<Kept>,
+}
+
+/// One workload of the pool, weighed.
+#[derive(Clone, Debug)]
+pub(crate) struct Weighed<'a> {
+    pub(crate) workload: &'a Workload,
+    pub(crate) policy: &'a Policy,
+    pub(crate) fit: FitReport,
+    /// Its pods on nodes of this pool.
+    pub(crate) pods: Vec<&'a crate::inventory::Pod>,
+    /// Set when the plan leaves it as it is although the fit would allow more.
+    pub(crate) held_back: Option<Reason>,
+}
+
+impl Weighed<'_> {
+    /// Replicas to plan for in this pool.
+    pub(crate) fn planned(&self) -> u32 {
+        let now = u32::try_from(self.pods.len()).unwrap_or(u32::MAX);
+        let wanted = if self.policy.plan_for_hpa_max {
+            self.workload.planned_replicas()
+        } else {
+            self.workload.replicas
+        };
+        if self.workload.pods.len() == self.pods.len() { now.max(wanted) } else { now }
+    }
+
+    /// Extra pods while it rolls: as measured, as declared, else Kubernetes' default of 25 %, rounded up.
+    pub(crate) fn max_surge(&self, declared: &Declared) -> u32 {
+        let rolls_with_surge = matches!(self.workload.id.kind.as_str(), "Deployment" | "Rollout");
+        self.workload
+            .max_surge
+            .or_else(|| declared.workloads.get(&self.workload.id)?.max_surge)
+            .unwrap_or(if rolls_with_surge { self.planned().div_ceil(4) } else { 0 })
+    }
+
+    /// The candidate that the verdict chose.
+    pub(crate) fn chosen(&self) -> Option<&fit::Candidate> {
+        match &self.fit.verdict {
+            Verdict::Mig { profile } => self.fit.considered.iter().find(|c| c.name == *profile),
+            Verdict::TimeSlicing => {
+                self.fit.considered.iter().find(|c| c.method == Method::TimeSlicing && c.fits)
+            }
+            Verdict::KeepWhole { .. } | Verdict::NotEnoughEvidence { .. } | Verdict::Excluded { .. } => None,
+        }
+    }
+
+    pub(crate) fn kept(&self) -> Kept {
+        let mut reasons: Vec<Reason> = self.held_back.iter().cloned().collect();
+        reasons.extend(self.fit.verdict.reasons().into_iter().cloned());
+        let n_cards = self.pods.iter().map(|pod| pod.cards.len()).sum::<usize>();
+        Kept { fit: self.fit.clone(), reasons, n_cards: u32::try_from(n_cards).unwrap_or(u32::MAX) }
+    }
+}
+
+/// Plans one pool: weighs every workload, then looks for the plan that frees the most by its goal.
+pub fn plan(request: &Request<'_>) -> Outcome {
+    let weighed = weigh(request);
+    let nothing = |reasons: Vec<Reason>, weighed: &[Weighed<'_>]| {
+        Outcome::Nothing(Nothing {
+            pool: request.pool.id.clone(),
+            reasons,
+            kept: weighed.iter().map(Weighed::kept).collect(),
+        })
+    };
+    let wants = |method: Method| {
+        weighed
+            .iter()
+            .filter(|w| w.held_back.is_none() && w.chosen().is_some_and(|c| c.method == method))
+            .count()
+    };
+    if weighed.is_empty() {
+        return nothing(vec![Reason::new("no-workloads", "no pod holds a GPU here")], &weighed);
+    }
+    let (by_mig, by_time_slicing) = (wants(Method::Mig), wants(Method::TimeSlicing));
+    let made = if by_mig > 0 {
+        mig::plan(request, &weighed)
+    } else if by_time_slicing > 0 {
+        time_slicing::plan(request, &weighed)
+    } else {
+        Err(vec![Reason::new("nothing-fits", "no workload of this pool may get less than a whole card")])
+    };
+    match made {
+        Ok(plan) => Outcome::Plan(Box::new(finish(request, plan))),
+        Err(reasons) => nothing(reasons, &weighed),
+    }
+}
+
+/// Fits one workload wherever it runs; for `explain` and for workloads outside every pool.
+pub fn weigh_one(request: &Request<'_>, workload: &Workload) -> FitReport {
+    let profile = request.measured.profiles.get(&workload.id);
+    let node_model = workload.pods.iter().find_map(|pod| {
+        request.inventory.node(&pod.node)?.model_names().into_iter().next().map(str::to_owned)
+    });
+    let name = profile.map(|profile| profile.model_name.clone()).or(node_model);
+    let model = name.as_deref().and_then(|name| request.catalog.find_by_product(name));
+    let ground = ground::ground(request, name.as_deref(), model);
+    let default = Policy::default();
+    let policy = request.policies.get(&workload.id).unwrap_or(&default);
+    fit::fit(&Question {
+        workload,
+        profile,
+        model,
+        policy,
+        ground: &ground,
+        declared: request.declared.workloads.get(&workload.id),
+    })
+}
+
+fn weigh<'a>(request: &Request<'a>) -> Vec<Weighed<'a>> {
+    let mut weighed = Vec::new();
+    for workload in &request.inventory.workloads {
+        let pods: Vec<_> =
+            workload.pods.iter().filter(|pod| request.pool.nodes.contains(&pod.node)).collect();
+        let Some(policy) = request.policies.get(&workload.id) else { continue };
+        if pods.is_empty() {
+            continue;
+        }
+        let fit = weigh_one(request, workload);
+        let held_back = held_back(request, workload, policy, &fit, pods.len());
+        weighed.push(Weighed { workload, policy, fit, pods, held_back });
+    }
+    weighed
+}
+
+/// Reasons outside the fit to leave a workload as it is.
+fn held_back(
+    request: &Request<'_>,
+    workload: &Workload,
+    policy: &Policy,
+    fit: &FitReport,
+    pods_here: usize,
+) -> Option<Reason> {
+    if !matches!(fit.verdict, Verdict::Mig { .. } | Verdict::TimeSlicing) {
+        return None;
+    }
+    if workload.pods.len() != pods_here {
+        return Some(Reason::new(
+            "several-pools",
+            format!(
+                "{pods_here} of its {} pods run in this pool: one pod template cannot serve two kinds of cards",
+                workload.pods.len()
+            ),
+        ));
+    }
+    let needs_edit = matches!(fit.verdict, Verdict::Mig { .. });
+    if !needs_edit || policy.manual_edits == crate::policy::ManualEdits::Allow {
+        return None;
+    }
+    match request.declared.workloads.get(&workload.id) {
+        None => Some(
+            Reason::new("not-in-repository", "its manifest was not found in the repository")
+                .with_advice("add its repository or folder, or set `manual_edits: allow`"),
+        ),
+        Some(declared) => declared.editable.as_ref().err().map(|why| {
+            Reason::new("cannot-edit", format!("its GPU request cannot be edited safely ({why})"))
+                .with_advice("set `manual_edits: allow` to plan it and make this change by hand")
+        }),
+    }
+}
+
+/// Fills in what follows from the rest: risks, confidence, overrides, fingerprint.
+fn finish(request: &Request<'_>, mut plan: Plan) -> Plan {
+    plan.risks = risk::risks(request, &plan);
+    plan.confidence = risk::confidence(&plan);
+    plan.overrides = overrides(request, &plan);
+    plan.rollout = rollout::rollout(&plan, request);
+    plan.rollback = rollout::rollback(&plan, request);
+    plan.fingerprint = fingerprint::fingerprint(&plan);
+    plan
+}
+
+fn overrides(request: &Request<'_>, plan: &Plan) -> Vec<String> {
+    let mut lines = std::collections::BTreeSet::new();
+    for item in &plan.items {
+        if let Some(policy) = request.policies.get(&item.fit.workload) {
+            for (setting, place) in &policy.decided_by {
+                lines.insert(format!("`{setting}` ({place})"));
+            }
+        }
+    }
+    lines.into_iter().collect()
+}

@@ -1,1 +1,4 @@
 //! The life of a proposal: what to do next, given what the forge shows now.
+
+pub mod lifecycle;
+pub mod metadata;

@@ -1,0 +1,304 @@
+//! What every plan must hold; run before anything is proposed.
+//!
+//! Written against the plan's own words and the catalog, not against the planner, so that a fault of the planner
+//! shows here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{CardUse, Change, NodeFate, Plan, PoolKind, Request, SliceUse};
+use crate::catalog::layouts::{Limits, Multiset, place};
+use crate::catalog::{GpuModel, ProfileName};
+use crate::ids::WorkloadId;
+use crate::policy::Method;
+
+/// Every rule that the plan breaks, as sentences. Empty for a sound plan.
+pub fn check(request: &Request<'_>, plan: &Plan) -> Vec<String> {
+    let mut broken = Vec::new();
+    names(plan, &mut broken);
+    savings(request, plan, &mut broken);
+    frozen(request, plan, &mut broken);
+    match plan.method {
+        Method::Mig => {
+            match request.catalog.find(&plan.model) {
+                Some(model) => slices(model, plan, &mut broken),
+                None => broken.push(format!("the model `{}` is not in the catalog", plan.model)),
+            }
+            sizes(request, plan, &mut broken);
+        }
+        Method::TimeSlicing => time_slices(request, plan, &mut broken),
+        Method::Mps | Method::KeepWhole => broken.push("a plan must share cards in some way".to_owned()),
+    }
+    selectors(request, plan, &mut broken);
+    if plan.pool_kind == PoolKind::Static {
+        everyone_placed(request, plan, &mut broken);
+    }
+    broken
+}
+
+/// Kubernetes' limits on label values and config keys, and names that refer to each other.
+fn names(plan: &Plan, broken: &mut Vec<String>) {
+    let valid = |name: &str| {
+        !name.is_empty()
+            && name.len() <= 63
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+            && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && name.ends_with(|c: char| c.is_ascii_alphanumeric())
+    };
+    let mut made = BTreeSet::new();
+    for change in &plan.changes {
+        match change {
+            Change::SetMigConfig { name, names_in_use, entries } => {
+                made.insert(name.as_str());
+                if !names_in_use.iter().any(|name| name == "all-disabled") {
+                    broken.push(format!("the MIG config map with `{name}` would lack `all-disabled`"));
+                }
+                if entries.is_empty() {
+                    broken.push(format!("MIG config `{name}` has no entry"));
+                }
+                if !valid(name) {
+                    broken.push(format!("`{name}` is no valid label value"));
+                }
+            }
+            Change::SetPluginConfig { key, .. } => {
+                made.insert(key.as_str());
+                if !valid(key) {
+                    broken.push(format!("`{key}` is no valid label value"));
+                }
+            }
+            Change::LabelNodes { value, .. } | Change::LabelGroup { value, .. } => {
+                let ready_made = ProfileName::from_config_name(value).is_some();
+                if !made.contains(value.as_str()) && !ready_made {
+                    broken.push(format!("label value `{value}` names a config that nothing defines"));
+                }
+            }
+            Change::SetWorkloadResource { .. } => {}
+        }
+    }
+}
+
+/// Totals of cards, nodes and money.
+fn savings(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>) {
+    let saving = &plan.saving;
+    let freed: Vec<&str> = plan
+        .nodes
+        .iter()
+        .filter(|node| node.fate == NodeFate::Freed)
+        .map(|node| node.name.as_str())
+        .collect();
+    if freed != saving.nodes_freed.iter().map(String::as_str).collect::<Vec<_>>() {
+        broken.push("the freed nodes and the saving name different nodes".to_owned());
+    }
+    if saving.cards_in_use_before.saturating_sub(saving.cards_in_use_after) != saving.cards_freed {
+        broken.push("cards before, after and freed do not add up".to_owned());
+    }
+    if saving.cards_freed == 0 && saving.nodes_freed.is_empty() && saving.nodes_after >= saving.nodes_before {
+        broken.push("the plan frees nothing".to_owned());
+    }
+    if plan.pool_kind == PoolKind::Static
+        && let Some(total) = &saving.per_month
+    {
+        let sum: i64 = request
+            .inventory
+            .nodes
+            .iter()
+            .filter(|node| freed.contains(&node.name.as_str()))
+            .filter_map(|node| request.pool.price_of(node))
+            .map(|price| price.per_hour.per_month_from_hour().micros)
+            .sum();
+        if sum != total.micros {
+            broken.push("the money does not equal the prices of the freed nodes".to_owned());
+        }
+    }
+}
+
+fn frozen(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>) {
+    for node in plan.nodes.iter().filter(|node| node.fate != NodeFate::Untouched) {
+        if request.pool.frozen.contains(&node.name) {
+            broken.push(format!("{} is frozen and would be changed", node.name));
+        }
+        for workload in &request.inventory.workloads {
+            if workload.gpus_per_pod > 1 && workload.pods.iter().any(|pod| pod.node == node.name) {
+                broken.push(format!("{} holds {}, whose pods take several cards", node.name, workload.id));
+            }
+        }
+    }
+}
+
+/// Every cut card is possible, and every pod has exactly one slice of the name it asks for.
+fn slices(model: &GpuModel, plan: &Plan, broken: &mut Vec<String>) {
+    let mut offered: BTreeMap<String, u32> = BTreeMap::new();
+    let mut held: BTreeMap<(WorkloadId, String), u32> = BTreeMap::new();
+    for node in &plan.nodes {
+        for card in &node.after {
+            let CardUse::Slices { slices } = card else { continue };
+            match multiset(slices) {
+                Ok(wanted) if place(model, &wanted, Limits::CURRENT).is_some() => {}
+                Ok(_) => broken.push(format!("{}: no card can be cut into {card}", node.name)),
+                Err(name) => broken.push(format!("{}: `{name}` is no profile", node.name)),
+            }
+            for slice in slices {
+                *offered.entry(slice.profile.clone()).or_default() += 1;
+                if let Some(workload) = &slice.workload {
+                    *held.entry((workload.clone(), slice.profile.clone())).or_default() += 1;
+                }
+            }
+        }
+    }
+    if plan.pool_kind == PoolKind::Elastic {
+        return;
+    }
+    for item in &plan.items {
+        let got = held.get(&(item.fit.workload.clone(), item.share.clone())).copied().unwrap_or(0);
+        if got != item.replicas {
+            broken.push(format!(
+                "{} has {got} slices of `{}` for {} replicas",
+                item.fit.workload, item.share, item.replicas
+            ));
+        }
+    }
+}
+
+fn multiset(slices: &[SliceUse]) -> Result<Multiset, String> {
+    let mut wanted = Multiset::new();
+    for slice in slices {
+        let name: ProfileName = slice.profile.parse().map_err(|_| slice.profile.clone())?;
+        *wanted.entry(name).or_default() += 1;
+    }
+    Ok(wanted)
+}
+
+/// No slice is smaller than what its workload needs, measured anew from the profile and the catalog.
+fn sizes(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>) {
+    for item in &plan.items {
+        let id = &item.fit.workload;
+        let (Some(profile), Some(policy), Some(model)) =
+            (request.measured.profiles.get(id), request.policies.get(id), request.catalog.find(&plan.model))
+        else {
+            broken.push(format!("{id} has no measurement or policy"));
+            continue;
+        };
+        let slice = item.share.parse().ok().and_then(|name| model.profile(name));
+        let (Some(peak), Some(slice)) = (&profile.peak, slice) else {
+            broken.push(format!("{id}: `{}` is no slice of {}", item.share, model.id));
+            continue;
+        };
+        if policy.memory_need(peak.memory) > slice.memory_min {
+            broken
+                .push(format!("{id} peaks at {} and `{}` has {}", peak.memory, item.share, slice.memory_min));
+        }
+        let need = profile.compute.map(|compute| policy.compute_need_milli(compute.p99));
+        match (need, slice.sm, model.sm_total) {
+            (Some(need), Some(sm), Some(total))
+                if u64::from(need) * u64::from(total) <= 1_000 * u64::from(sm) => {}
+            _ => broken.push(format!("{id} needs more compute than `{}` is known to have", item.share)),
+        }
+        let declares = plan.changes.iter().any(|change| match change {
+            Change::SetWorkloadResource { workload, to, .. } => {
+                workload == id && *to == slice.name.resource()
+            }
+            Change::SetMigConfig { .. }
+            | Change::SetPluginConfig { .. }
+            | Change::LabelNodes { .. }
+            | Change::LabelGroup { .. } => false,
+        });
+        if !declares {
+            broken.push(format!("{id} is to get `{}` and no change asks for it", item.share));
+        }
+    }
+}
+
+/// The largest peaks that can meet fit, and nobody else can come.
+fn time_slices(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>) {
+    for change in &plan.changes {
+        if let Change::SetPluginConfig { replicas, key, .. } = change {
+            if *replicas < 2 {
+                broken
+                    .push(format!("`{key}` has {replicas} replicas; the device plugin refuses fewer than 2"));
+            }
+            let mut peaks: Vec<u64> = plan
+                .items
+                .iter()
+                .filter_map(|item| {
+                    let peak = request.measured.profiles.get(&item.fit.workload)?.peak.as_ref()?.memory.0;
+                    Some(std::iter::repeat_n(peak, item.replicas as usize))
+                })
+                .flatten()
+                .collect();
+            peaks.sort_unstable_by(|a, b| b.cmp(a));
+            let worst: u64 = peaks.iter().take(*replicas as usize).sum();
+            let usable = plan.items.first().map_or(0, |item| item.share_memory.0);
+            if worst > usable {
+                broken.push(format!("the {replicas} largest peaks need {worst} MiB of {usable} MiB"));
+            }
+            let offered = *replicas as usize
+                * plan
+                    .nodes
+                    .iter()
+                    .filter(|n| n.fate == NodeFate::Touched)
+                    .map(|n| n.after.len())
+                    .sum::<usize>();
+            if plan.pool_kind == PoolKind::Static && offered < peaks.len() {
+                broken.push(format!("{} pods and {offered} time slices", peaks.len()));
+            }
+        }
+    }
+    for item in &plan.items {
+        if request.policies.get(&item.fit.workload).is_none_or(|policy| policy.production) {
+            broken.push(format!("{} is production and would be time-sliced", item.fit.workload));
+        }
+    }
+}
+
+/// A selector that matched a node before must match one then.
+fn selectors(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>) {
+    if plan.pool_kind == PoolKind::Elastic {
+        return;
+    }
+    for item in &plan.items {
+        let Some(declared) = request.declared.workloads.get(&item.fit.workload) else { continue };
+        for (key, value) in &declared.node_selector {
+            let product = key == "nvidia.com/gpu.product";
+            let matches = |name: &String| {
+                let Some(node) = request.inventory.node(name) else { return false };
+                let Some(label) = node.label(key) else { return node.labels.is_empty() };
+                let label = if product && plan.method == Method::TimeSlicing {
+                    format!("{label}-SHARED")
+                } else {
+                    label.to_owned()
+                };
+                label == *value
+            };
+            let known = request.inventory.nodes.iter().any(|node| node.label(key).is_some());
+            if known && !item.nodes_after.is_empty() && !item.nodes_after.iter().all(matches) {
+                broken.push(format!(
+                    "{} selects `{key}={value}`, which {} will not carry then",
+                    item.fit.workload,
+                    item.nodes_after.join(", ")
+                ));
+            }
+        }
+    }
+}
+
+/// Every pod that runs on the pool today has a card, a slice or a turn then.
+fn everyone_placed(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>) {
+    let moved: BTreeSet<&WorkloadId> = plan.items.iter().map(|item| &item.fit.workload).collect();
+    for workload in &request.inventory.workloads {
+        if moved.contains(&workload.id) {
+            continue;
+        }
+        let before = holdings(plan, &workload.id, |node| &node.before);
+        let after = holdings(plan, &workload.id, |node| &node.after);
+        if after < before {
+            broken.push(format!("{} holds {before} whole cards today and {after} then", workload.id));
+        }
+    }
+}
+
+fn holdings(plan: &Plan, id: &WorkloadId, cards: impl Fn(&super::NodeOutcome) -> &Vec<CardUse>) -> usize {
+    plan.nodes
+        .iter()
+        .flat_map(cards)
+        .filter(|card| matches!(card, CardUse::Whole { workload } if workload == id))
+        .count()
+}

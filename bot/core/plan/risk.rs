@@ -1,0 +1,186 @@
+//! Named rules that say what could go wrong with a plan, and how much its evidence carries.
+
+use std::collections::BTreeMap;
+
+use super::ground::BROKEN_MIXED_DRIVERS;
+use super::{CardUse, Change, Confidence, NodeFate, Plan, PoolKind, Request, Risk, RiskLevel};
+use crate::fit::Reason;
+use crate::policy::Method;
+use crate::units::counted;
+
+/// Every rule that fired, worst first.
+pub(super) fn risks(request: &Request<'_>, plan: &Plan) -> Vec<Risk> {
+    let mut risks = Vec::new();
+    let mut add = |level, rule: &str, text: String| risks.push(Risk { rule: rule.to_owned(), level, text });
+    match plan.method {
+        Method::TimeSlicing => {
+            add(
+                RiskLevel::Medium,
+                "no-memory-isolation",
+                "nothing isolates memory: a pod that takes more than its measured peak can make its neighbours run \
+                 out of memory"
+                    .to_owned(),
+            );
+            add(
+                RiskLevel::Medium,
+                "no-fault-isolation",
+                "nothing isolates faults or compute: a fatal GPU error of one pod can end the others, and busy pods \
+                 slow each other down"
+                    .to_owned(),
+            );
+        }
+        Method::Mig => {
+            if request.catalog.find(&plan.model).is_some_and(|m| m.mode_switch_needs_gpu_reset != Some(false))
+            {
+                add(
+                    RiskLevel::Medium,
+                    "mode-switch-resets-node",
+                    "turning MIG on resets all GPUs of the node: it must be drained first".to_owned(),
+                );
+            }
+        }
+        Method::Mps | Method::KeepWhole => {}
+    }
+    let touched =
+        plan.nodes.iter().filter(|node| node.fate == NodeFate::Touched && !node.restarts.is_empty());
+    let restarts: usize = touched.map(|node| node.restarts.len()).sum();
+    if restarts > 0 {
+        add(
+            RiskLevel::Medium,
+            "drain",
+            format!(
+                "{} on nodes that are cut anew: they stop before their slices exist",
+                counted(restarts, "pod")
+            ),
+        );
+    }
+    let single: Vec<&str> = plan
+        .items
+        .iter()
+        .filter(|item| item.replicas == 1)
+        .map(|item| item.fit.workload.name.as_str())
+        .collect();
+    if !single.is_empty() {
+        add(
+            RiskLevel::Medium,
+            "single-replica",
+            format!("down while they move, with one replica each: {}", single.join(", ")),
+        );
+    }
+    for (rule, level, fired) in cautions(plan) {
+        add(level, rule, fired);
+    }
+    let manual = plan.items.iter().filter(|item| item.manual.is_some()).count();
+    if manual > 0 || plan.pool_kind == PoolKind::Elastic {
+        add(
+            RiskLevel::Medium,
+            "by-hand",
+            "parts of this change must be made by hand, see below: merged alone it is not complete"
+                .to_owned(),
+        );
+    }
+    if let Some(text) = broken_driver(request, plan) {
+        add(RiskLevel::High, "driver-defect", text);
+    }
+    if let Some(text) = shared_fate(plan) {
+        add(RiskLevel::Low, "shared-fate", text);
+    }
+    risks.sort_by(|a, b| a.level.cmp(&b.level).then_with(|| a.rule.cmp(&b.rule)));
+    risks
+}
+
+/// Cautions of the fits, gathered by rule.
+fn cautions(plan: &Plan) -> Vec<(&'static str, RiskLevel, String)> {
+    let mut by_rule: BTreeMap<&'static str, (RiskLevel, Vec<String>)> = BTreeMap::new();
+    for item in &plan.items {
+        for Reason { code, text, .. } in &item.fit.cautions {
+            let (rule, level) = match code.as_str() {
+                "latency-stretch" => ("latency-stretch", RiskLevel::Medium),
+                "latency-unknown" => ("latency-unknown", RiskLevel::Low),
+                "growing" => ("growing", RiskLevel::Medium),
+                "upper-bound" => ("compute-upper-bound", RiskLevel::Low),
+                _ => ("evidence", RiskLevel::Low),
+            };
+            let entry = by_rule.entry(rule).or_insert((level, Vec::new()));
+            entry.1.push(format!("{}: {text}", item.fit.workload));
+        }
+    }
+    by_rule
+        .into_iter()
+        .map(|(rule, (level, texts))| {
+            let shown: Vec<String> = texts.iter().take(3).cloned().collect();
+            let more = texts.len().saturating_sub(3);
+            let tail = if more > 0 { format!("; and {more} more") } else { String::new() };
+            (rule, level, format!("{}{tail}", shown.join("; ")))
+        })
+        .collect()
+}
+
+fn broken_driver(request: &Request<'_>, plan: &Plan) -> Option<String> {
+    let mixed = plan.nodes.iter().find(|node| {
+        let cut = node.after.iter().any(|card| matches!(card, CardUse::Slices { .. }));
+        let whole = node.after.iter().any(|card| matches!(card, CardUse::Whole { .. } | CardUse::Idle));
+        cut && whole
+    })?;
+    let driver = request.inventory.node(&mixed.name)?.driver_version()?;
+    BROKEN_MIXED_DRIVERS.contains(&driver).then(|| {
+        format!(
+            "driver {driver} leaves pods pending on nodes that mix slices and whole cards, as {} would: update to \
+             570.172.08 first",
+            mixed.name
+        )
+    })
+}
+
+fn shared_fate(plan: &Plan) -> Option<String> {
+    let most = plan
+        .nodes
+        .iter()
+        .flat_map(|node| node.after.iter().map(move |card| (node, card)))
+        .filter_map(|(node, card)| match card {
+            CardUse::Slices { slices } => {
+                Some((slices.iter().filter(|slice| slice.workload.is_some()).count(), node))
+            }
+            CardUse::Shared { workloads, .. } => Some((workloads.len(), node)),
+            CardUse::Idle | CardUse::Whole { .. } | CardUse::Other { .. } => None,
+        })
+        .max_by_key(|(n, node)| (*n, std::cmp::Reverse(&node.name)))?;
+    (most.0 > 1).then(|| {
+        format!(
+            "{} share one card on {}: when that card or node fails, all of them stop",
+            counted(most.0, "pod"),
+            most.1.name
+        )
+    })
+}
+
+/// High: real compute metrics and steady peaks for all. Low: something has to be made by hand, or a defect is known.
+pub(super) fn confidence(plan: &Plan) -> Confidence {
+    let by_hand = plan.items.iter().any(|item| item.manual.is_some());
+    if by_hand
+        || plan.pool_kind == PoolKind::Elastic
+        || plan.risks.iter().any(|risk| risk.level == RiskLevel::High)
+    {
+        return Confidence::Low;
+    }
+    let weaker = plan.items.iter().any(|item| {
+        item.fit.needs.as_ref().is_none_or(|needs| needs.compute_is_upper_bound)
+            || item
+                .fit
+                .cautions
+                .iter()
+                .any(|caution| caution.code == "growing" || caution.code == "latency-stretch")
+    });
+    if weaker { Confidence::Medium } else { Confidence::High }
+}
+
+/// Label changes of the plan, for sentences.
+pub(super) fn labels(plan: &Plan) -> impl Iterator<Item = (&str, &str, &BTreeMap<String, Option<String>>)> {
+    plan.changes.iter().filter_map(|change| match change {
+        Change::LabelNodes { key, value, nodes } => Some((key.as_str(), value.as_str(), nodes)),
+        Change::SetMigConfig { .. }
+        | Change::SetPluginConfig { .. }
+        | Change::LabelGroup { .. }
+        | Change::SetWorkloadResource { .. } => None,
+    })
+}

@@ -1,0 +1,398 @@
+//! Pools made by hand, planned and checked.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::check::check;
+use super::pool::{PoolSettings, Price, PriceSettings, pools};
+use super::*;
+use crate::catalog::{Catalog, CatalogFile};
+use crate::inventory::{
+    Card, DeclaredWorkload, MigStrategy, Node, Operator, Pod, PodRequests, Resources, Taint, sanitised_label,
+};
+use crate::policy::{Layer, PolicyRule, PolicySettings, policy};
+use crate::units::Ratio;
+use crate::usage::{Compute, ComputeSource, DayPeak, Peak, Window, WorkloadProfile};
+
+/// A cluster under construction.
+pub(crate) struct Cluster {
+    pub(crate) inventory: Inventory,
+    pub(crate) measured: Measured,
+    pub(crate) declared: Declared,
+    pub(crate) rules: Vec<PolicyRule>,
+    pub(crate) pool: PoolSettings,
+}
+
+fn catalog() -> Catalog {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/catalog");
+    let mut paths: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "yaml"))
+        .collect();
+    paths.sort();
+    let files = paths
+        .iter()
+        .map(|path| serde_saphyr::from_str::<CatalogFile>(&std::fs::read_to_string(path).unwrap()).unwrap());
+    Catalog::merge(files).unwrap()
+}
+
+impl Cluster {
+    fn new(pool: &str) -> Self {
+        Self {
+            inventory: Inventory { cluster: "c".into(), ..Inventory::default() },
+            measured: Measured::default(),
+            declared: Declared {
+                operator: Operator {
+                    mig_strategy: Some(MigStrategy::Mixed),
+                    version: Some("25.10.1".into()),
+                    ..Operator::default()
+                },
+                ..Declared::default()
+            },
+            rules: Vec::new(),
+            pool: PoolSettings {
+                name: pool.into(),
+                nodes: Some(".*".into()),
+                node_per_hour: Some(Price(3_670_000)),
+                ..PoolSettings::default()
+            },
+        }
+    }
+
+    fn node(&mut self, name: &str, model: &str, n_cards: usize) {
+        self.inventory.nodes.push(Node {
+            name: name.into(),
+            cards: (0..n_cards)
+                .map(|i| Card {
+                    uuid: format!("GPU-{name}-{i}"),
+                    model_name: model.into(),
+                    driver_version: Some("550.90.07".into()),
+                    ..Card::default()
+                })
+                .collect(),
+            labels: BTreeMap::from([(sanitised_label("nvidia.com/mig.config"), "all-disabled".into())]),
+            allocatable: Some(Resources {
+                cpu_milli: 64_000,
+                memory_bytes: 1 << 38,
+                ephemeral_bytes: 0,
+                pods: 110,
+            }),
+            requested: Some(Resources::default()),
+            ..Node::default()
+        });
+    }
+
+    /// A Deployment with a pod on each of `places` (node, card), its peak and its compute.
+    fn workload(&mut self, name: &str, places: &[(&str, usize)], peak_mib: u64, sm_p99: f64) -> WorkloadId {
+        let id = WorkloadId::new("Deployment", "search", name);
+        let model_name = {
+            let node = self.inventory.node(places[0].0).unwrap();
+            node.cards[0].model_name.clone()
+        };
+        let pods: Vec<Pod> = places
+            .iter()
+            .enumerate()
+            .map(|(i, (node, card))| Pod {
+                name: format!("{name}-{i}"),
+                node: (*node).into(),
+                cards: vec![format!("GPU-{node}-{card}")],
+                requests: Some(PodRequests { cpu_milli: 2_000, memory_bytes: 1 << 33, ephemeral_bytes: 0 }),
+            })
+            .collect();
+        for pod in &pods {
+            let node = self.inventory.nodes.iter_mut().find(|node| node.name == pod.node).unwrap();
+            node.requested = node.requested.map(|sum| sum.plus(pod.requests.unwrap().into()));
+        }
+        let day = jiff::civil::date(2026, 1, 14);
+        self.measured.profiles.insert(
+            id.clone(),
+            WorkloadProfile {
+                workload: id.clone(),
+                model_name,
+                window: Window { first: day, last: day, asked_days: 30, had_days: 30 },
+                peak: Some(Peak {
+                    memory: Mib(peak_mib),
+                    pod: pods[0].name.clone(),
+                    card: pods[0].cards[0].clone(),
+                    day,
+                }),
+                daily_peaks: vec![DayPeak { day, memory: Mib(peak_mib) }],
+                typical: Some(Mib(peak_mib)),
+                compute: Some(Compute {
+                    p99: Ratio::from_f64(sm_p99).unwrap(),
+                    source: ComputeSource::SmActive,
+                    day,
+                }),
+                bandwidth_p99: None,
+                kernel_width_p95: Ratio::from_f64(0.2),
+                media_engines_used: Some(false),
+                history_days: 30,
+                coverage: Some(Ratio::ONE),
+                samples: 8_640,
+                complete_runs: 0,
+                gpus_per_pod: 1,
+                pods_seen: 1,
+                reservation: None,
+                gaps: Vec::new(),
+            },
+        );
+        self.declared.workloads.insert(
+            id.clone(),
+            DeclaredWorkload {
+                place: format!("apps/{name}.yaml:20"),
+                editable: Ok(()),
+                max_surge: Some(0),
+                replicas: Some(u32::try_from(places.len()).unwrap()),
+                ignored: false,
+                node_selector: BTreeMap::new(),
+                tolerations: BTreeSet::new(),
+                memory_flags: Vec::new(),
+            },
+        );
+        self.inventory.workloads.push(Workload {
+            id: id.clone(),
+            gpus_per_pod: 1,
+            resource: "nvidia.com/gpu".into(),
+            containers: BTreeSet::from(["main".into()]),
+            replicas: u32::try_from(places.len()).unwrap(),
+            hpa_max: None,
+            max_surge: Some(0),
+            pods,
+            namespace_labels: BTreeMap::new(),
+        });
+        id
+    }
+
+    fn plan(&self) -> Outcome {
+        let none = PolicySettings::default();
+        let layers = [Layer { name: "service".into(), all: &none, rules: &self.rules }];
+        let policies: BTreeMap<_, _> =
+            self.inventory.workloads.iter().map(|w| (w.id.clone(), policy(w, &layers))).collect();
+        let catalog = catalog();
+        let pools =
+            pools(&self.inventory, std::slice::from_ref(&self.pool), &PriceSettings::default()).unwrap();
+        let request = Request {
+            pool: &pools[0],
+            inventory: &self.inventory,
+            measured: &self.measured,
+            declared: &self.declared,
+            catalog: &catalog,
+            policies: &policies,
+        };
+        let outcome = plan(&request);
+        if let Outcome::Plan(plan) = &outcome {
+            assert_eq!(check(&request, plan), Vec::<String>::new(), "{plan:#?}");
+        }
+        outcome
+    }
+
+    fn must_plan(&self) -> Plan {
+        match self.plan() {
+            Outcome::Plan(plan) => *plan,
+            Outcome::Nothing(nothing) => panic!("{nothing:#?}"),
+        }
+    }
+
+    fn must_not_plan(&self) -> Nothing {
+        match self.plan() {
+            Outcome::Nothing(nothing) => nothing,
+            Outcome::Plan(plan) => panic!("{plan:#?}"),
+        }
+    }
+}
+
+const A100: &str = "NVIDIA A100-SXM4-40GB";
+
+fn three_services() -> Cluster {
+    let mut cluster = Cluster::new("a100-40gb");
+    for node in ["gpu-07", "gpu-08", "gpu-09"] {
+        cluster.node(node, A100, 1);
+    }
+    cluster.workload("embed-svc", &[("gpu-07", 0)], 7_578, 0.17);
+    cluster.workload("classify-svc", &[("gpu-08", 0)], 7_066, 0.14);
+    cluster.workload("ocr-svc", &[("gpu-09", 0)], 7_987, 0.19);
+    cluster
+}
+
+fn labels_of(plan: &Plan) -> Vec<(String, String)> {
+    risk::labels(plan)
+        .flat_map(|(_, value, nodes)| nodes.keys().map(move |node| (node.clone(), value.to_owned())))
+        .collect()
+}
+
+#[test]
+fn three_services_share_the_first_card_by_the_operators_own_config() {
+    let plan = three_services().must_plan();
+    assert_eq!(labels_of(&plan), [("gpu-07".to_owned(), "all-2g.10gb".to_owned())]);
+    assert_eq!(plan.saving.nodes_freed, ["gpu-08", "gpu-09"]);
+    assert_eq!((plan.saving.cards_freed, plan.proof.n_cards, plan.proof.proven), (2, 1, true));
+    assert_eq!(plan.saving.per_month.as_ref().unwrap().to_string(), "$5,358");
+    assert_eq!(plan.changes.len(), 4, "{:#?}", plan.changes);
+    assert!(plan.items.iter().all(|item| item.share == "2g.10gb"));
+}
+
+#[test]
+fn a_workload_that_cannot_be_edited_keeps_its_card() {
+    let mut cluster = three_services();
+    let id = WorkloadId::new("Deployment", "search", "ocr-svc");
+    cluster.declared.workloads.get_mut(&id).unwrap().editable = Err("a Helm template".into());
+    let plan = cluster.must_plan();
+    assert_eq!(plan.saving.nodes_freed.len(), 1);
+    assert_eq!(plan.kept[0].reasons[0].code, "cannot-edit");
+}
+
+#[test]
+fn a_mixed_layout_gets_a_config_of_its_own_with_a_hash() {
+    let mut cluster = Cluster::new("a100 40gb");
+    cluster.node("n1", A100, 1);
+    cluster.node("n2", A100, 1);
+    cluster.workload("small", &[("n1", 0)], 3_000, 0.05);
+    cluster.workload("large", &[("n2", 0)], 15_000, 0.2);
+    let plan = cluster.must_plan();
+    let Some(Change::SetMigConfig { name, entries, names_in_use }) = plan.changes.first() else {
+        panic!("{:#?}", plan.changes)
+    };
+    assert!(name.starts_with("a100-40gb-") && name.len() == "a100-40gb-".len() + 8, "{name}");
+    assert_eq!(names_in_use, &["all-disabled"]);
+    assert_eq!(entries.len(), 1);
+}
+
+#[test]
+fn replicas_that_were_apart_stay_apart() {
+    let mut cluster = Cluster::new("p");
+    for node in ["n1", "n2", "n3", "n4"] {
+        cluster.node(node, A100, 1);
+    }
+    cluster.workload("a", &[("n1", 0), ("n2", 0)], 7_000, 0.1);
+    cluster.workload("b", &[("n3", 0), ("n4", 0)], 7_000, 0.1);
+    let plan = cluster.must_plan();
+    for item in &plan.items {
+        assert_eq!(item.nodes_after.len(), 2, "{item:#?}");
+    }
+    assert_eq!(plan.saving.nodes_freed.len(), 2);
+}
+
+#[test]
+fn cards_are_freed_on_a_node_that_stays_when_capacity_is_the_goal() {
+    let mut cluster = Cluster::new("p");
+    cluster.pool.goal = Goal::Capacity;
+    cluster.node("n1", A100, 4);
+    for i in 0..3 {
+        cluster.workload(&format!("s{i}"), &[("n1", i)], 4_000, 0.05);
+    }
+    cluster.workload("big", &[("n1", 3)], 30_000, 0.9);
+    let plan = cluster.must_plan();
+    assert_eq!((plan.saving.cards_freed, plan.saving.nodes_freed.len()), (2, 0));
+    assert!(plan.saving.per_month.is_none());
+}
+
+#[test]
+fn a_node_of_several_gpu_pods_is_never_touched() {
+    let mut cluster = three_services();
+    cluster.node("gpu-01", A100, 2);
+    let id = cluster.workload("train", &[("gpu-01", 0)], 38_000, 0.9);
+    let workload = cluster.inventory.workloads.iter_mut().find(|w| w.id == id).unwrap();
+    workload.gpus_per_pod = 2;
+    workload.pods[0].cards.push("GPU-gpu-01-1".into());
+    let plan = cluster.must_plan();
+    let node = plan.nodes.iter().find(|node| node.name == "gpu-01").unwrap();
+    assert_eq!(node.fate, NodeFate::Untouched);
+    assert_eq!(plan.kept[0].reasons[0].code, "several-gpus");
+}
+
+#[test]
+fn without_room_no_pod_is_moved() {
+    let mut cluster = three_services();
+    for node in &mut cluster.inventory.nodes {
+        node.allocatable.as_mut().unwrap().cpu_milli = 3_000;
+    }
+    cluster.must_not_plan();
+    for node in &mut cluster.inventory.nodes {
+        node.allocatable = None;
+    }
+    cluster.must_not_plan();
+}
+
+#[test]
+fn strategy_single_is_never_flipped() {
+    let mut cluster = three_services();
+    cluster.declared.operator.mig_strategy = Some(MigStrategy::Single);
+    let nothing = cluster.must_not_plan();
+    assert_eq!(nothing.kept[0].reasons[0].code, "mig-strategy-single");
+}
+
+fn notebooks() -> Cluster {
+    let mut cluster = Cluster::new("ml-dev");
+    for (i, peak) in [4_198, 4_404, 4_608, 4_710].into_iter().enumerate() {
+        let node = format!("dev-{i}");
+        cluster.node(&node, "NVIDIA A10G", 1);
+        cluster.workload(&format!("nb-{i}"), &[(&node, 0)], peak, 0.11);
+    }
+    for node in &mut cluster.inventory.nodes {
+        node.taints =
+            vec![Taint { key: "dedicated".into(), value: "ml-dev".into(), effect: "NoSchedule".into() }];
+    }
+    cluster.rules.push(PolicyRule {
+        namespaces: vec!["search".into()],
+        set: PolicySettings { production: Some(false), ..PolicySettings::default() },
+        ..PolicyRule::default()
+    });
+    cluster
+}
+
+#[test]
+fn four_notebooks_take_turns_on_the_first_node() {
+    let plan = notebooks().must_plan();
+    assert_eq!(labels_of(&plan), [("dev-0".to_owned(), "a10g-x4".to_owned())]);
+    assert_eq!(plan.saving.nodes_freed, ["dev-1", "dev-2", "dev-3"]);
+    assert!(plan.proof.sentences[0].contains("17,920 MiB"), "{:?}", plan.proof.sentences);
+    assert!(plan.proof.sentences[0].contains("18,422 MiB"), "{:?}", plan.proof.sentences);
+    assert!(plan.risks.iter().any(|risk| risk.rule == "no-memory-isolation"));
+}
+
+#[test]
+fn production_never_takes_turns() {
+    let mut cluster = notebooks();
+    cluster.rules.clear();
+    let nothing = cluster.must_not_plan();
+    assert!(nothing.kept.iter().all(|kept| kept.reasons[0].text.contains("production")), "{nothing:#?}");
+}
+
+#[test]
+fn without_a_taint_time_slicing_has_no_proof() {
+    let mut cluster = notebooks();
+    cluster.inventory.nodes[2].taints.clear();
+    assert_eq!(cluster.must_not_plan().reasons[0].code, "no-taint");
+}
+
+#[test]
+fn an_elastic_group_gets_one_layout_and_a_label_on_the_group() {
+    let mut cluster = three_services();
+    cluster.pool.kind = PoolKind::Elastic;
+    let plan = cluster.must_plan();
+    assert!(plan.changes.iter().any(|change| matches!(
+        change,
+        Change::LabelGroup { value, beside: false, .. } if value == "all-2g.10gb"
+    )));
+    assert_eq!((plan.saving.nodes_before, plan.saving.nodes_after), (3, 1));
+}
+
+#[test]
+fn the_order_of_the_input_does_not_change_the_plan() {
+    let forward = three_services().must_plan();
+    let mut cluster = three_services();
+    cluster.inventory.workloads.reverse();
+    cluster.inventory.nodes.reverse();
+    let backward = cluster.must_plan();
+    assert_eq!(forward.fingerprint, backward.fingerprint);
+}
+
+#[test]
+fn noise_in_the_peaks_keeps_the_fingerprint() {
+    let before = three_services().must_plan();
+    let mut cluster = three_services();
+    for profile in cluster.measured.profiles.values_mut() {
+        profile.peak.as_mut().unwrap().memory.0 += 13;
+    }
+    assert_eq!(before.fingerprint, cluster.must_plan().fingerprint);
+}

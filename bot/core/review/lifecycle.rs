@@ -1,0 +1,1 @@
+//! Observed proposal and plan to the next action.

@@ -1,0 +1,1 @@
+//! Gaps, copied values and memory grabbed up front.

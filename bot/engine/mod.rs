@@ -1,0 +1,1 @@
+//! Joins adapters and decisions: one use case a file.

@@ -1,0 +1,1 @@
+//! A plain git directory: dry runs, and forges without an API.

@@ -1,0 +1,152 @@
+//! Where proposals live, in our words: what is there, publish, say.
+//!
+//! The forge is the truth about a proposal. A JSON or git type never leaves an adapter's folder.
+
+pub mod local;
+
+use std::collections::BTreeMap;
+
+/// What an adapter may fail with; the variants are what its caller does differently.
+#[derive(Debug, thiserror::Error)]
+pub enum ForgeError {
+    /// The repository, branch or file is not there.
+    #[error("{what} was not found")]
+    NotFound {
+        /// What was looked for, and where.
+        what: String,
+    },
+    /// Not allowed.
+    #[error("{what} was denied")]
+    Denied {
+        /// What was tried.
+        what: String,
+    },
+    /// Somebody else moved the branch meanwhile; nothing was written.
+    #[error("{what} moved while it was being written")]
+    Conflict {
+        /// What moved.
+        what: String,
+    },
+    /// The forge did not answer, or answered what cannot be understood.
+    #[error("{what}")]
+    Failed {
+        /// What was tried, on what, and what came back.
+        what: String,
+        /// The cause, if there is one.
+        #[source]
+        cause: Option<Box<dyn std::error::Error + Send + Sync>>,
+    },
+}
+
+/// A repository at one commit: every path with its mode and content.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tree {
+    /// Commit that was read.
+    pub commit: String,
+    /// Files by path. Symlinks, submodules, LFS pointers and files over the limit are named in `skipped` instead.
+    pub files: BTreeMap<String, Vec<u8>>,
+    /// What was not read, with the reason, by path.
+    pub skipped: BTreeMap<String, String>,
+}
+
+/// A commit to publish: the whole content of each changed file; `None` removes the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Commit {
+    /// Commit that the change was made from.
+    pub base: String,
+    /// Subject and body.
+    pub message: String,
+    /// Changed files by path.
+    pub files: BTreeMap<String, Option<Vec<u8>>>,
+}
+
+/// What the forge shows of one proposal now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Head of the branch, if the branch exists.
+    pub branch_head: Option<String>,
+    /// Commits on the branch that are not on its base, oldest first.
+    pub commits: Vec<FoundCommit>,
+    /// Content differences of the branch against its base commit, by path: `None` where the file is absent.
+    pub changed: BTreeMap<String, Option<Vec<u8>>>,
+    /// The merge request, if there is one.
+    pub request: Option<FoundRequest>,
+    /// The branch's change is on the default branch already.
+    pub merged: bool,
+}
+
+/// A commit as found on the branch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundCommit {
+    /// Commit id.
+    pub id: String,
+    /// Author and committer e-mail.
+    pub emails: [String; 2],
+}
+
+/// A merge request as found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundRequest {
+    /// Open, or closed by the bot or a person.
+    pub open: bool,
+    /// Title.
+    pub title: String,
+    /// Text, with the hidden metadata.
+    pub body: String,
+    /// Where a person finds it.
+    pub url: String,
+}
+
+/// A place where proposals are made. Methods are synchronous steps of one pass over one repository.
+pub trait Forge {
+    /// Head commit of the default branch.
+    ///
+    /// # Errors
+    /// When the repository cannot be reached or has no such branch.
+    fn head(&self) -> Result<String, ForgeError>;
+
+    /// Every file at `commit`.
+    ///
+    /// # Errors
+    /// When the commit is not there or cannot be read in full.
+    fn read_tree(&self, commit: &str) -> Result<Tree, ForgeError>;
+
+    /// What is there for `branch`.
+    ///
+    /// # Errors
+    /// When it cannot be read in full; the caller then treats the branch as edited by a person.
+    fn find(&self, branch: &str) -> Result<Found, ForgeError>;
+
+    /// Sets `branch` to one commit on its base, if its head still is `expected_head` (`None`: does not exist).
+    /// Returns the commit id. Equal input gives an equal commit.
+    ///
+    /// # Errors
+    /// [`ForgeError::Conflict`] when the branch moved; nothing was written then.
+    fn publish(
+        &self,
+        branch: &str,
+        expected_head: Option<&str>,
+        commit: &Commit,
+    ) -> Result<String, ForgeError>;
+
+    /// Creates or updates the merge request of `branch`; returns where a person finds it.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    fn write_request(&self, branch: &str, title: &str, body: &str) -> Result<String, ForgeError>;
+
+    /// Closes the merge request of `branch` with `body`, and deletes the branch if its head still is `expected_head`.
+    ///
+    /// # Errors
+    /// When either cannot be done.
+    fn close(
+        &self,
+        branch: &str,
+        expected_head: Option<&str>,
+        title: &str,
+        body: &str,
+    ) -> Result<(), ForgeError>;
+
+    /// E-mail addresses that the bot's own commits carry.
+    fn own_emails(&self) -> Vec<String>;
+}

@@ -1,0 +1,1 @@
+//! What the files of the operator may say.
