@@ -34,6 +34,18 @@ impl Notebooks {
     }
 }
 
+impl Notebooks {
+    /// A file of `golden-dev-use1` as it reads with the notebooks in this namespace; for `BareRepo::from_folder_with`.
+    pub(crate) fn placed(self, text: &str) -> String {
+        match self {
+            Self::Dev => text.to_owned(),
+            Self::Production => {
+                text.replace(Self::Dev.namespace(), self.namespace()).replace("env: dev", "env: prod")
+            }
+        }
+    }
+}
+
 /// Case a: three services on three single-card nodes that fit three slices of one card.
 pub(crate) fn dc1() -> Cluster {
     let nodes = ["dc1-gpu-07", "dc1-gpu-08", "dc1-gpu-09"];
@@ -224,4 +236,28 @@ fn labels(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 
 fn taints(all: &[(&str, &str, &str)]) -> Vec<(String, String, String)> {
     all.iter().map(|(a, b, c)| ((*a).to_owned(), (*b).to_owned(), (*c).to_owned())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::repo::{BareRepo, MAIN, example};
+
+    #[test]
+    fn the_notebooks_move_to_production_as_a_whole() {
+        let place = |_: &str, text: String| Notebooks::Production.placed(&text);
+        let repo = BareRepo::from_folder_with(&example("golden-dev-use1"), place);
+        let namespace = repo.read(MAIN, "notebooks/namespace.yaml").unwrap();
+        assert!(namespace.contains("name: pricing") && namespace.contains("env: prod"), "{namespace}");
+        let notebook = repo.read(MAIN, "notebooks/nb-mei.yaml").unwrap();
+        assert!(notebook.contains("namespace: pricing") && !notebook.contains("dev-notebooks"), "{notebook}");
+    }
+
+    #[test]
+    fn the_peaks_are_those_of_the_golden_cases() {
+        assert_eq!(NOTEBOOKS.iter().map(|(_, peak)| peak).sum::<u32>(), 17_920);
+        let gib = |mib: u32| format!("{:.1}", f64::from(mib) / 1_024.0);
+        assert_eq!(DC1_SERVICES.map(|(_, peak, _)| gib(peak)), ["7.4", "6.9", "7.8"]);
+        assert_eq!(NOTEBOOKS.map(|(_, peak)| gib(peak)), ["4.1", "4.3", "4.5", "4.6"]);
+    }
 }
