@@ -205,6 +205,7 @@ fn run(instance: &Instance, model: &Model) -> Result<(), String> {
     match instance.kind.as_str() {
         "gpus" => run_gpus(instance, model),
         "layouts" => run_layouts(instance, model),
+        "nodes" => run_nodes(instance, model),
         "timeslice" => run_time_slicing(instance),
         _ => Ok(()),
     }
@@ -264,6 +265,23 @@ fn run_layouts(instance: &Instance, model: &Model) -> Result<(), String> {
         let unlimited = fewest_cards(&geometry, &demand).n_cards;
         differs(field, Some(u64::from(unlimited)), expected[field]["unlimited"].as_u64())?;
     }
+    Ok(())
+}
+
+fn run_nodes(instance: &Instance, model: &Model) -> Result<(), String> {
+    let problem = instance.problem(model);
+    let fleet = super::fleet::Fleet::new(&problem).map_err(|e| e.to_string())?;
+    let kept = super::kept::kept(&fleet, &problem.rules).map_err(|e| e.to_string())?;
+    let mut budget = super::search::Budget { left: problem.rules.effort };
+    let choice = super::search::choose(&fleet, &kept, &mut budget).unwrap();
+    let mut got = kept.objective.clone();
+    got.push(choice.touched);
+    got.push(choice.restarts);
+    let mut low = kept.objective.clone();
+    low.push(choice.touched_bound);
+    low.push(choice.restarts_bound);
+    let left = budget.left;
+    eprintln!("{got:?} {low:?} {} budget left {left} expected {}", choice.proven, instance.expected["objective"]);
     Ok(())
 }
 

@@ -13,6 +13,18 @@ pub mod limited;
 
 pub mod time_slicing;
 
+mod fleet;
+
+mod kept;
+
+mod prices;
+
+mod totals;
+
+mod search;
+
+mod exhaust;
+
 #[cfg(test)]
 mod cases;
 
