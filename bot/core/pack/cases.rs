@@ -385,3 +385,33 @@ fn layouts_are_those_of_the_tables() {
         assert!(geometry.is_eight_slice() || geometry.is_four_slice(), "{name}");
     }
 }
+
+#[test]
+fn probe() {
+    let folder = &folders()[0];
+    let own = models(folder);
+    for name in ["nodes-large", "openb-2023-nodes-h100"] {
+        let instance: Instance = serde_json::from_str(&read(&folder.join(format!("{name}.json")))).unwrap();
+        let problem = instance.problem(&own[&instance.gpu_model]);
+        let fleet = super::fleet::Fleet::new(&problem).unwrap();
+        let kept = super::kept::kept(&fleet, &problem.rules).unwrap();
+        let k = &kept.choices[0];
+        for (t, r) in [(1, 0), (0, 1)] {
+            for rounds in [600, 2000, 10000, 50000] {
+                let q = super::prices::Question {
+                    kept: k.nodes.clone(),
+                    idle: k.idle,
+                    touched: if t == 1 { k.nodes.iter().sum() } else if name == "nodes-large" { 15 } else { 43 },
+                    exactly: r == 1,
+                    per_touch: t << 20,
+                    per_restart: r << 20,
+                };
+                let st = super::search::start(&fleet, &q);
+                let target = if t == 1 { q.touched << 20 } else { 1200 << 20 };
+                let (p, b) = fleet.ascend(&q, &st, target, rounds, |_| {});
+                eprintln!("{name} {t}{r} {rounds} start {} -> {} {p:?}", fleet.bound(&q, &st).value as f64 / 1048576.0, b.value as f64 / 1048576.0);
+            }
+        }
+        eprintln!("kept {:?} {:?} need {:?}", kept, fleet.sizes, fleet.need);
+    }
+}

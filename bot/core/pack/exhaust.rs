@@ -24,6 +24,7 @@ struct Walk<'a> {
     base: i64,
     kept_left: Vec<i64>,
     touched_left: i64,
+    exactly: bool,
     fates: Vec<Fates>,
     totals: Totals,
     best: Option<(Score, Vec<Fates>)>,
@@ -72,6 +73,7 @@ pub(super) fn exhaust(
         base: bound.value,
         kept_left: question.kept.clone(),
         touched_left: question.touched,
+        exactly: question.exactly,
         totals: Totals::new(fleet, question, &none),
         fates: none,
         best: None,
@@ -120,7 +122,8 @@ impl Walk<'_> {
         }
         if at == self.levels.len() {
             let score = self.totals.score(self.fleet, &self.order);
-            if score.short == 0 && self.best.as_ref().is_none_or(|b| score < b.0) {
+            let enough = self.touched_left == 0 || !self.exactly;
+            if enough && score.short == 0 && self.best.as_ref().is_none_or(|b| score < b.0) {
                 self.allowed = self.allowed.min((score.restarts - 1) * UNIT - self.base);
                 self.best = Some((score, self.fates.clone()));
             }

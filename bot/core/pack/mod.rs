@@ -19,6 +19,8 @@ mod kept;
 
 mod prices;
 
+mod master;
+
 mod totals;
 
 mod search;

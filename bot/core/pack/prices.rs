@@ -5,6 +5,7 @@
 //! duality). Better prices only make the bound better, so they are found by a plain ascent in integers.
 
 use super::fleet::{Fleet, count};
+use super::master::Master;
 
 /// Fixed-point unit of one restart or one touched node.
 pub(super) const UNIT: i64 = 1 << 20;
@@ -18,13 +19,16 @@ pub(super) struct Question {
     pub(super) idle: i64,
     /// Most nodes touched.
     pub(super) touched: i64,
+    /// Whether exactly that many must be touched, because fewer are known to be too few.
+    pub(super) exactly: bool,
     /// What is counted: 0 or `UNIT` for a touched node.
     pub(super) per_touch: i64,
     /// And 0 or `UNIT` for a restart.
     pub(super) per_restart: i64,
 }
 
-/// Prices: how much dearer each slot type is than the one before, and what touching a node costs on top.
+/// Prices: how much dearer each slot type is than the one before, and what touching a node costs on top (less than
+/// nothing when too few would be touched).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Prices {
     pub(super) steps: Vec<i64>,
@@ -137,7 +141,8 @@ impl Fleet<'_> {
         best
     }
 
-    /// Raises the bound from `start` until it exceeds `target` or `rounds` are over; `seen` gets every set of fates.
+    /// Raises the bound from `start` until it exceeds `target`, cannot rise or `rounds` are over; `seen` gets every
+    /// set of fates on the way.
     pub(super) fn ascend(
         &self,
         question: &Question,
@@ -146,51 +151,42 @@ impl Fleet<'_> {
         rounds: u64,
         mut seen: impl FnMut(&Bound),
     ) -> (Prices, Bound) {
-        let mut prices = start.clone();
-        let mut best = (prices.clone(), self.bound(question, &prices));
-        seen(&best.1);
-        let mut current = best.1.clone();
-        let mut drift = (vec![0i64; self.need.len()], 0i64);
-        let (mut scale, mut stuck) = (64i64, 0);
+        let first = self.bound(question, start);
+        seen(&first);
+        let (height, slope) = first.plane(start);
+        let mut master = Master::new(height, &slope, MOST, question.exactly);
+        let mut best = (start.clone(), first);
         for _ in 0..rounds {
-            if best.1.value > target || scale == 0 {
+            if best.1.value > target {
                 break;
             }
-            // Half of the last direction is kept: that damps the zigzag between two sets of fates.
-            for (d, s) in drift.0.iter_mut().zip(&current.slope) {
-                *d = *d / 2 + s * 16;
-            }
-            drift.1 = drift.1 / 2 + current.slope_touch * 16;
-            let square = |d: &i64| i128::from(*d) * i128::from(*d);
-            let norm = drift.0.iter().map(square).sum::<i128>() + square(&drift.1);
-            if norm == 0 {
+            let Some((mut steps, ceiling)) = master.solve() else { break };
+            if ceiling - best.1.value < UNIT / 1024 {
                 break;
             }
-            let gap = i128::from((target - current.value).max(UNIT / 4)) * i128::from(scale) / 4;
-            let moved = |price: i64, d: i64| {
-                let step = gap * i128::from(d) / norm;
-                i64::try_from(i128::from(price) + step).unwrap_or(price).clamp(0, UNIT << 16)
-            };
-            for (p, d) in prices.steps.iter_mut().zip(&drift.0) {
-                *p = moved(*p, *d);
-            }
-            prices.touch = moved(prices.touch, drift.1);
-            current = self.bound(question, &prices);
-            seen(&current);
-            if current.value > best.1.value {
-                best = (prices.clone(), current.clone());
-                stuck = 0;
-            } else {
-                stuck += 1;
-                if stuck >= 12 {
-                    stuck = 0;
-                    scale = scale * 2 / 3;
-                    prices = best.0.clone();
-                    current = best.1.clone();
-                    drift = (vec![0; self.need.len()], 0);
-                }
+            let touch = steps.pop().unwrap_or(0);
+            let prices = Prices { steps, touch };
+            let bound = self.bound(question, &prices);
+            seen(&bound);
+            let (height, slope) = bound.plane(&prices);
+            master.add(height, &slope);
+            if bound.value > best.1.value {
+                best = (prices, bound);
             }
         }
         best
+    }
+}
+
+/// Prices stay below this: no slot is worth more than a card full of restarts.
+const MOST: i64 = UNIT << 6;
+
+impl Bound {
+    /// The plane that touches the bound here: its height at price zero, and its slope.
+    fn plane(&self, prices: &Prices) -> (i64, Vec<i64>) {
+        let mut slope = self.slope.clone();
+        slope.push(self.slope_touch);
+        let here = slope.iter().zip(prices.steps.iter().chain([&prices.touch])).map(|(s, p)| s * p).sum::<i64>();
+        (self.value - here, slope)
     }
 }

@@ -57,6 +57,7 @@ pub(super) fn choose(fleet: &Fleet, choices: &KeptChoices, budget: &mut Budget) 
                 kept: kept.nodes.clone(),
                 idle: kept.idle,
                 touched: kept.nodes.iter().sum(),
+                exactly: false,
                 per_touch: UNIT,
                 per_restart: 0,
             };
@@ -115,6 +116,7 @@ fn with_touched(
         kept: kept.nodes.clone(),
         idle: kept.idle,
         touched,
+        exactly: true,
         per_touch: 0,
         per_restart: UNIT,
     };
@@ -167,11 +169,11 @@ fn with_touched(
 }
 
 fn base(kept: &Kept) -> Question {
-    Question { kept: kept.nodes.clone(), idle: kept.idle, touched: 0, per_touch: 0, per_restart: UNIT }
+    Question { kept: kept.nodes.clone(), idle: kept.idle, touched: 0, exactly: true, per_touch: 0, per_restart: UNIT }
 }
 
 /// First prices: slots priced by one of the card's limits, whichever gives the best bound.
-fn start(fleet: &Fleet, question: &Question) -> Prices {
+pub(super) fn start(fleet: &Fleet, question: &Question) -> Prices {
     let n_slots = fleet.need.len();
     let zero = Prices { steps: vec![0; n_slots], touch: 0 };
     let mut best = (fleet.bound(question, &zero).value, zero);
