@@ -7,10 +7,11 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::cards::{fewest_cards, fewest_cards_for};
+use super::check::check;
 use super::geometry::{Geometry, SliceType};
 use super::limited::{Substitution, limited};
 use super::time_slicing::{Limits, Pod, time_slicing};
-use super::{CardState, Goal, Item, NodeState, Problem, Rules, Spread, demand_with_surge};
+use super::{CardState, Goal, Item, NodeState, Problem, Rules, Spread, demand_with_surge, pack};
 
 #[derive(Deserialize)]
 struct Models {
@@ -270,19 +271,13 @@ fn run_layouts(instance: &Instance, model: &Model) -> Result<(), String> {
 
 fn run_nodes(instance: &Instance, model: &Model) -> Result<(), String> {
     let problem = instance.problem(model);
-    let fleet = super::fleet::Fleet::new(&problem).map_err(|e| e.to_string())?;
-    let kept = super::kept::kept(&fleet, &problem.rules).map_err(|e| e.to_string())?;
-    let mut budget = super::search::Budget { left: problem.rules.effort };
-    let choice = super::search::choose(&fleet, &kept, &mut budget).unwrap();
-    let mut got = kept.objective.clone();
-    got.push(choice.touched);
-    got.push(choice.restarts);
-    let mut low = kept.objective.clone();
-    low.push(choice.touched_bound);
-    low.push(choice.restarts_bound);
-    let left = budget.left;
-    eprintln!("{got:?} {low:?} {} budget left {left} expected {}", choice.proven, instance.expected["objective"]);
-    Ok(())
+    let packing = pack(&problem).map_err(|e| e.to_string())?;
+    let numbers =
+        |field: &str| -> Vec<i64> { serde_json::from_value(instance.expected[field].clone()).unwrap() };
+    differs("objective", &packing.objective, &numbers("objective"))?;
+    differs("lower bounds", &packing.lower_bounds, &numbers("lower_bounds"))?;
+    differs("proven", packing.proven, true)?;
+    differs("check", check(&problem, &packing), Vec::new())
 }
 
 fn run_time_slicing(instance: &Instance) -> Result<(), String> {
@@ -383,35 +378,5 @@ fn layouts_are_those_of_the_tables() {
         assert_eq!(found, known, "{name}");
         assert_eq!(geometry.layouts().len(), model.feasible_multisets, "{name}");
         assert!(geometry.is_eight_slice() || geometry.is_four_slice(), "{name}");
-    }
-}
-
-#[test]
-fn probe() {
-    let folder = &folders()[0];
-    let own = models(folder);
-    for name in ["nodes-large", "openb-2023-nodes-h100"] {
-        let instance: Instance = serde_json::from_str(&read(&folder.join(format!("{name}.json")))).unwrap();
-        let problem = instance.problem(&own[&instance.gpu_model]);
-        let fleet = super::fleet::Fleet::new(&problem).unwrap();
-        let kept = super::kept::kept(&fleet, &problem.rules).unwrap();
-        let k = &kept.choices[0];
-        for (t, r) in [(1, 0), (0, 1)] {
-            for rounds in [600, 2000, 10000, 50000] {
-                let q = super::prices::Question {
-                    kept: k.nodes.clone(),
-                    idle: k.idle,
-                    touched: if t == 1 { k.nodes.iter().sum() } else if name == "nodes-large" { 15 } else { 43 },
-                    exactly: r == 1,
-                    per_touch: t << 20,
-                    per_restart: r << 20,
-                };
-                let st = super::search::start(&fleet, &q);
-                let target = if t == 1 { q.touched << 20 } else { 1200 << 20 };
-                let (p, b) = fleet.ascend(&q, &st, target, rounds, |_| {});
-                eprintln!("{name} {t}{r} {rounds} start {} -> {} {p:?}", fleet.bound(&q, &st).value as f64 / 1048576.0, b.value as f64 / 1048576.0);
-            }
-        }
-        eprintln!("kept {:?} {:?} need {:?}", kept, fleet.sizes, fleet.need);
     }
 }

@@ -21,6 +21,7 @@ struct Walk<'a> {
     rest: Vec<Vec<i64>>,
     /// What may be lost against the bound and still be better than `upper`.
     allowed: i64,
+    upper: i64,
     base: i64,
     kept_left: Vec<i64>,
     touched_left: i64,
@@ -48,8 +49,11 @@ pub(super) fn exhaust(
         .map(|(g, group)| {
             let v = &bound.values[g];
             let m = marginal[group.size];
-            let mut extra =
-                [(v.freed, Becomes::Freed), (v.touched - m, Becomes::Touched), (v.untouched - m, Becomes::Untouched)];
+            let mut extra = [
+                (v.freed, Becomes::Freed),
+                (v.touched - m, Becomes::Touched),
+                (v.untouched - m, Becomes::Untouched),
+            ];
             extra.sort();
             let best = extra[0].0;
             extra.iter_mut().for_each(|e| e.0 -= best);
@@ -70,6 +74,7 @@ pub(super) fn exhaust(
         order: leave_order(fleet, prices),
         rest,
         allowed: (upper - 1) * UNIT - bound.value,
+        upper,
         base: bound.value,
         kept_left: question.kept.clone(),
         touched_left: question.touched,
@@ -121,9 +126,13 @@ impl Walk<'_> {
             return;
         }
         if at == self.levels.len() {
-            let score = self.totals.score(self.fleet, &self.order);
+            let upper = self.best.as_ref().map_or(self.upper, |b| b.0.restarts);
+            let Some((score, _)) = self.totals.exact_score(self.fleet, &self.order, upper, budget) else {
+                self.complete = false;
+                return;
+            };
             let enough = self.touched_left == 0 || !self.exactly;
-            if enough && score.short == 0 && self.best.as_ref().is_none_or(|b| score < b.0) {
+            if enough && score.short == 0 && score.restarts < upper {
                 self.allowed = self.allowed.min((score.restarts - 1) * UNIT - self.base);
                 self.best = Some((score, self.fates.clone()));
             }

@@ -172,13 +172,15 @@ fn content(problem: &Problem, n: usize) -> Result<Content, Infeasible> {
         if let CardState::Cut(slices) = card {
             let mut counts = vec![0u32; whole];
             for (slot, _) in slices {
-                *counts
-                    .get_mut(*slot)
-                    .ok_or_else(|| Infeasible::Malformed(format!("node `{}` has a slice of an unknown type", node.id)))? +=
-                    1;
+                *counts.get_mut(*slot).ok_or_else(|| {
+                    Infeasible::Malformed(format!("node `{}` has a slice of an unknown type", node.id))
+                })? += 1;
             }
             if !problem.geometry.feasible(&counts) {
-                return Err(Infeasible::Malformed(format!("node `{}` has a card cut as no card can be", node.id)));
+                return Err(Infeasible::Malformed(format!(
+                    "node `{}` has a card cut as no card can be",
+                    node.id
+                )));
             }
         }
     }

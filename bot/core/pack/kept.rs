@@ -76,7 +76,8 @@ fn cheapest(sizes: &[Size], pool: i64) -> Vec<Vec<i64>> {
         let before = &table[table.len() - 1];
         let row = (0..=pool)
             .map(|cards| {
-                let most = if size.cards > 0 { size.n_nodes.min((cards + size.cards - 1) / size.cards) } else { 0 };
+                let most =
+                    if size.cards > 0 { size.n_nodes.min((cards + size.cards - 1) / size.cards) } else { 0 };
                 (0..=most)
                     .map(|k| {
                         let rest = usize::try_from((cards - k * size.cards).max(0)).unwrap_or(0);

@@ -88,7 +88,8 @@ impl Master {
             let mut entering: Option<(i128, usize)> = None;
             for (j, column) in self.columns.iter().enumerate() {
                 let reduced = column.cost.checked_sub(dot(&duals, &column.rows)?)?;
-                if reduced < -EPSILON && !self.basis.contains(&j) && entering.is_none_or(|(r, _)| reduced < r) {
+                if reduced < -EPSILON && !self.basis.contains(&j) && entering.is_none_or(|(r, _)| reduced < r)
+                {
                     entering = Some((reduced, j));
                 }
             }
@@ -116,7 +117,8 @@ impl Master {
             }
         }
         let (ratio, entry, row) = leaving?;
-        let pivot_row: Vec<i128> = self.inverse[row].iter().map(|x| over(*x, entry)).collect::<Option<_>>()?;
+        let pivot_row: Vec<i128> =
+            self.inverse[row].iter().map(|x| over(*x, entry)).collect::<Option<_>>()?;
         for (r, factor) in column.iter().enumerate() {
             if r == row {
                 continue;

@@ -94,7 +94,8 @@ impl Fleet<'_> {
         let mut fates = vec![Fates::default(); self.groups.len()];
         let mut slope_touch = -question.touched;
         for (size, kept) in question.kept.iter().enumerate() {
-            let mut order: Vec<usize> = (0..self.groups.len()).filter(|g| self.groups[*g].size == size).collect();
+            let mut order: Vec<usize> =
+                (0..self.groups.len()).filter(|g| self.groups[*g].size == size).collect();
             order.sort_by_key(|g| (values[*g].touched.min(values[*g].untouched) - values[*g].freed, *g));
             let mut left = *kept;
             for g in order {
@@ -133,8 +134,9 @@ impl Fleet<'_> {
         for layout in &self.cutter.maximal {
             let worth: i64 = layout.counts.iter().zip(price).map(|(n, p)| i64::from(*n) * p).sum();
             if worth > best.0 {
-                let chain =
-                    (0..price.len()).map(|p| layout.counts.iter().skip(p).map(|n| i64::from(*n)).sum()).collect();
+                let chain = (0..price.len())
+                    .map(|p| layout.counts.iter().skip(p).map(|n| i64::from(*n)).sum())
+                    .collect();
                 best = (worth, chain);
             }
         }
@@ -186,7 +188,8 @@ impl Bound {
     fn plane(&self, prices: &Prices) -> (i64, Vec<i64>) {
         let mut slope = self.slope.clone();
         slope.push(self.slope_touch);
-        let here = slope.iter().zip(prices.steps.iter().chain([&prices.touch])).map(|(s, p)| s * p).sum::<i64>();
+        let here =
+            slope.iter().zip(prices.steps.iter().chain([&prices.touch])).map(|(s, p)| s * p).sum::<i64>();
         (self.value - here, slope)
     }
 }

@@ -13,12 +13,14 @@ use super::totals::{Becomes, Leaves, Score, Totals};
 pub(super) struct Choice {
     pub(super) fates: Vec<Fates>,
     pub(super) leaves: Leaves,
-    pub(super) kept: Kept,
+    /// Slots that touched cards have to give, counted along the chain.
+    pub(super) missing: Vec<i64>,
+    /// Cards of touched nodes.
+    pub(super) pool: i64,
     pub(super) touched: i64,
     pub(super) restarts: i64,
     pub(super) touched_bound: i64,
     pub(super) restarts_bound: i64,
-    pub(super) proven: bool,
 }
 
 /// Steps that are left.
@@ -89,11 +91,9 @@ pub(super) fn choose(fleet: &Fleet, choices: &KeptChoices, budget: &mut Budget) 
         if let Some(mut best) = best {
             best.touched_bound = touched_bound;
             best.restarts_bound = restarts_bound.min(best.restarts);
-            best.proven = choices.complete
-                && all_below_refuted
-                && refuted
-                && best.touched == touched_bound
-                && best.restarts == best.restarts_bound;
+            if !choices.complete {
+                (best.touched_bound, best.restarts_bound) = (0, 0);
+            }
             return Some(best);
         }
         all_below_refuted &= refuted;
@@ -121,8 +121,12 @@ fn with_touched(
         per_restart: UNIT,
     };
     let most: i64 = fleet.groups.iter().map(|g| g.replicas * count(g.nodes.len())).sum();
-    let mut attempt =
-        Attempt { question, prices: start(fleet, &Question { touched, ..base(kept) }), bound: 0, guesses: Vec::new() };
+    let mut attempt = Attempt {
+        question,
+        prices: start(fleet, &Question { touched, ..base(kept) }),
+        bound: 0,
+        guesses: Vec::new(),
+    };
     let _ = prices;
     let mut upper = most + 1;
     for _ in 0..4 {
@@ -142,7 +146,8 @@ fn with_touched(
     let mut lower = lower;
     if !finished {
         let upper = attempt.guesses.first().filter(|g| g.0.short == 0).map_or(most + 1, |g| g.0.restarts);
-        let (better, complete) = super::exhaust::exhaust(fleet, &attempt.question, &attempt.prices, upper, budget);
+        let (better, complete) =
+            super::exhaust::exhaust(fleet, &attempt.question, &attempt.prices, upper, budget);
         if let Some(better) = better {
             attempt.guesses.insert(0, better);
         }
@@ -154,22 +159,35 @@ fn with_touched(
     let order = leave_order(fleet, &attempt.prices);
     let choice = attempt.guesses.first().filter(|g| g.0.short == 0).map(|(score, fates)| {
         let totals = Totals::new(fleet, &attempt.question, fates);
+        let exact = totals.exact_score(fleet, &order, score.restarts + 1, budget);
+        let leaves = exact.map_or_else(|| totals.leaves(fleet, &order), |(s, l)| (s.short, l)).1;
+        let mut missing = totals.missing.clone();
+        for (slot, own, n) in &leaves {
+            missing[own + 1..=*slot].iter_mut().for_each(|m| *m -= n);
+        }
         Choice {
             fates: fates.clone(),
-            leaves: totals.leaves(fleet, &order).1,
-            kept: kept.clone(),
+            leaves,
+            missing,
+            pool: totals.pool,
             touched: totals.touched,
             restarts: score.restarts,
             touched_bound: 0,
             restarts_bound: lower,
-            proven: false,
         }
     });
     (choice, lower, finished)
 }
 
 fn base(kept: &Kept) -> Question {
-    Question { kept: kept.nodes.clone(), idle: kept.idle, touched: 0, exactly: true, per_touch: 0, per_restart: UNIT }
+    Question {
+        kept: kept.nodes.clone(),
+        idle: kept.idle,
+        touched: 0,
+        exactly: true,
+        per_touch: 0,
+        per_restart: UNIT,
+    }
 }
 
 /// First prices: slots priced by one of the card's limits, whichever gives the best bound.
@@ -178,8 +196,7 @@ pub(super) fn start(fleet: &Fleet, question: &Question) -> Prices {
     let zero = Prices { steps: vec![0; n_slots], touch: 0 };
     let mut best = (fleet.bound(question, &zero).value, zero);
     for row in fleet.cutter.rows.rows.iter().filter(|r| r.code != "slice-weights") {
-        let weights: Vec<i64> =
-            row.weights.iter().chain([&row.per_card]).map(|w| i64::from(*w)).collect();
+        let weights: Vec<i64> = row.weights.iter().chain([&row.per_card]).map(|w| i64::from(*w)).collect();
         for eighths in [1, 2, 3, 4, 6, 8, 12, 16, 32, 64] {
             let price = UNIT * eighths / (8 * i64::from(row.per_card));
             let mut before = 0;

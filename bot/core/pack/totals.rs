@@ -2,6 +2,7 @@
 
 use super::fleet::Fleet;
 use super::prices::{Fates, Question};
+use super::search::Budget;
 
 /// The fate of one node while sums are updated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -120,5 +121,70 @@ impl Totals {
         }
         leaves.retain(|l| l.2 > 0);
         (short, leaves)
+    }
+
+    /// The score with provably fewest leaving replicas, as far as it can beat `upper` restarts; `None` when the
+    /// budget ends first.
+    pub(super) fn exact_score(
+        &self,
+        fleet: &Fleet,
+        order: &[(usize, usize)],
+        upper: i64,
+        budget: &mut Budget,
+    ) -> Option<(Score, Leaves)> {
+        let (short, leaves) = self.leaves(fleet, order);
+        let found: i64 = leaves.iter().map(|(_, _, n)| n).sum();
+        let score = Score { short, restarts: self.restarts + found };
+        if short > 0 || found == 0 {
+            return Some((score, leaves));
+        }
+        let width = self.missing.len();
+        let mut kinds: Leaves =
+            order.iter().map(|(s, o)| (*s, *o, self.roomy[s * width + o])).filter(|k| k.2 > 0).collect();
+        kinds.sort_by_key(|(slot, own, _)| (std::cmp::Reverse(slot - own), *slot));
+        for fewer in 1..found.min(upper - self.restarts) {
+            let mut chosen = vec![0; kinds.len()];
+            if self.can_leave(fleet, &kinds, 0, fewer, &self.missing, &mut chosen, budget)? {
+                let leaves =
+                    kinds.iter().zip(chosen).map(|((s, o, _), n)| (*s, *o, n)).filter(|l| l.2 > 0).collect();
+                return Some((Score { short: 0, restarts: self.restarts + fewer }, leaves));
+            }
+        }
+        Some((score, leaves))
+    }
+
+    /// Whether `n` leaving replicas of the kinds from `at` on are enough.
+    #[expect(clippy::too_many_arguments, reason = "the state of one recursion")]
+    fn can_leave(
+        &self,
+        fleet: &Fleet,
+        kinds: &Leaves,
+        at: usize,
+        n: i64,
+        missing: &[i64],
+        chosen: &mut [i64],
+        budget: &mut Budget,
+    ) -> Option<bool> {
+        if !budget.spend(1) {
+            return None;
+        }
+        if fleet.pool_cards(missing) <= self.pool {
+            return Some(true);
+        }
+        let hopeful: Vec<i64> = missing.iter().map(|m| m - n).collect();
+        if n == 0 || at == kinds.len() || fleet.pool_cards(&hopeful) > self.pool {
+            return Some(false);
+        }
+        let (slot, own, most) = kinds[at];
+        for take in (0..=most.min(n)).rev() {
+            let mut rest = missing.to_vec();
+            rest[own + 1..=slot].iter_mut().for_each(|m| *m -= take);
+            chosen[at] = take;
+            if self.can_leave(fleet, kinds, at + 1, n - take, &rest, chosen, budget)? {
+                return Some(true);
+            }
+        }
+        chosen[at] = 0;
+        Some(false)
     }
 }
