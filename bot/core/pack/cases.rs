@@ -7,10 +7,11 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::cards::{fewest_cards, fewest_cards_for};
+use super::check::check;
 use super::geometry::{Geometry, SliceType};
 use super::limited::{Substitution, limited};
 use super::time_slicing::{Limits, Pod, time_slicing};
-use super::{CardState, Goal, Item, NodeState, Problem, Rules, Spread, demand_with_surge};
+use super::{CardState, Goal, Item, NodeState, Problem, Rules, Spread, demand_with_surge, pack};
 
 #[derive(Deserialize)]
 struct Models {
@@ -205,6 +206,7 @@ fn run(instance: &Instance, model: &Model) -> Result<(), String> {
     match instance.kind.as_str() {
         "gpus" => run_gpus(instance, model),
         "layouts" => run_layouts(instance, model),
+        "nodes" => run_nodes(instance, model),
         "timeslice" => run_time_slicing(instance),
         _ => Ok(()),
     }
@@ -265,6 +267,17 @@ fn run_layouts(instance: &Instance, model: &Model) -> Result<(), String> {
         differs(field, Some(u64::from(unlimited)), expected[field]["unlimited"].as_u64())?;
     }
     Ok(())
+}
+
+fn run_nodes(instance: &Instance, model: &Model) -> Result<(), String> {
+    let problem = instance.problem(model);
+    let packing = pack(&problem).map_err(|e| e.to_string())?;
+    let numbers =
+        |field: &str| -> Vec<i64> { serde_json::from_value(instance.expected[field].clone()).unwrap() };
+    differs("objective", &packing.objective, &numbers("objective"))?;
+    differs("lower bounds", &packing.lower_bounds, &numbers("lower_bounds"))?;
+    differs("proven", packing.proven, true)?;
+    differs("check", check(&problem, &packing), Vec::new())
 }
 
 fn run_time_slicing(instance: &Instance) -> Result<(), String> {

@@ -13,6 +13,26 @@ pub mod limited;
 
 pub mod time_slicing;
 
+mod fleet;
+
+mod kept;
+
+mod prices;
+
+mod master;
+
+mod totals;
+
+mod search;
+
+mod exhaust;
+
+mod assign;
+
+mod spread;
+
+pub mod check;
+
 #[cfg(test)]
 mod cases;
 
@@ -190,6 +210,9 @@ pub enum Infeasible {
         /// The first workload that could not be spread.
         key: String,
     },
+    /// The cards would do, but no fates of nodes were found that use them.
+    #[error("no plan found within the effort allowed")]
+    NoPlan,
     /// The problem contradicts itself.
     #[error("the packing problem is malformed: {0}")]
     Malformed(String),
@@ -197,20 +220,42 @@ pub enum Infeasible {
 
 /// Decides what becomes of every node, and where every replica goes.
 ///
-/// So far it leaves every node as it is and claims nothing: `proven` is false.
+/// The objective is compared from left to right; `proven` says whether no plan is better.
 pub fn pack(problem: &Problem) -> Result<Packing, Infeasible> {
     let demand =
         demand_with_surge(problem.geometry.whole(), &problem.items, problem.rules.concurrent_rollouts);
-    let needed = cards::fewest_cards(&problem.geometry, &demand);
-    let cost = problem.nodes.iter().map(|n| n.cost).sum();
-    Ok(Packing {
-        nodes: Vec::new(),
-        certificate: needed.certificate,
-        objective: vec![cost, 0, 0],
-        lower_bounds: vec![0, 0, 0],
-        proven: false,
-        demand_with_surge: demand,
-    })
+    let mut fleet = fleet::Fleet::new(problem)?;
+    let certificate = fleet.cutter.fewest_cards(&demand).certificate;
+    let mut budget = search::Budget { left: problem.rules.effort };
+    let mut bounds: Option<Vec<i64>> = None;
+    loop {
+        let kept = kept::kept(&fleet, &problem.rules)?;
+        let choice = search::choose(&fleet, &kept, &mut budget).ok_or(Infeasible::NoPlan)?;
+        let lower_bounds = bounds.get_or_insert_with(|| {
+            let mut bounds = kept.objective.clone();
+            bounds.extend([choice.touched_bound, choice.restarts_bound]);
+            bounds
+        });
+        let Ok(mut seats) = assign::assign(problem, &fleet, &choice) else {
+            // The cuts need more cards than the bound says: an unknown table, or a limit on layouts.
+            fleet.slack += 1;
+            continue;
+        };
+        seats.spread().map_err(|item| Infeasible::Spread { key: problem.items[item].key.clone() })?;
+        let mut objective = kept.objective.clone();
+        objective.extend([choice.touched, seats.restarts]);
+        let lower_bounds = lower_bounds.clone();
+        let proven = lower_bounds == objective;
+        let nodes = seats.nodes;
+        return Ok(Packing {
+            nodes,
+            certificate,
+            objective,
+            lower_bounds,
+            proven,
+            demand_with_surge: demand,
+        });
+    }
 }
 
 /// Slots needed per slice type and, last, whole cards, when any `concurrent_rollouts` workloads may roll at once.

@@ -1,0 +1,190 @@
+//! What a choice of fates adds up to: whether it holds everything, and how many replicas restart.
+
+use super::fleet::Fleet;
+use super::prices::{Fates, Question};
+use super::search::Budget;
+
+/// The fate of one node while sums are updated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Becomes {
+    Freed,
+    Touched,
+    Untouched,
+}
+
+/// Replicas that leave an untouched node, as (slot type, own type, how many).
+pub(super) type Leaves = Vec<(usize, usize, i64)>;
+
+/// Running sums over nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Totals {
+    pub(super) missing: Vec<i64>,
+    pub(super) pool: i64,
+    pub(super) touched: i64,
+    restarts: i64,
+    /// Replicas in larger slots than they need on untouched nodes, by slot type times width plus own type.
+    roomy: Vec<i64>,
+}
+
+/// How good a choice is: cards short first, then restarts; smaller is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Score {
+    pub(super) short: i64,
+    pub(super) restarts: i64,
+}
+
+impl Totals {
+    pub(super) fn new(fleet: &Fleet, question: &Question, fates: &[Fates]) -> Self {
+        let missing = fleet.missing(question.idle);
+        let width = missing.len();
+        let mut totals = Self { missing, pool: 0, touched: 0, restarts: 0, roomy: vec![0; width * width] };
+        for (g, f) in fates.iter().enumerate() {
+            totals.add(fleet, g, Becomes::Freed, f.freed);
+            totals.add(fleet, g, Becomes::Touched, f.touched);
+            totals.add(fleet, g, Becomes::Untouched, f.untouched);
+        }
+        totals
+    }
+
+    /// Adds `n` nodes of a group (takes them away when negative) with this fate.
+    pub(super) fn add(&mut self, fleet: &Fleet, group: usize, becomes: Becomes, n: i64) {
+        if n == 0 {
+            return;
+        }
+        let g = &fleet.groups[group];
+        match becomes {
+            Becomes::Freed => self.restarts += n * g.replicas,
+            Becomes::Touched => {
+                self.restarts += n * g.replicas;
+                self.pool += n * g.cards;
+                self.touched += n;
+            }
+            Becomes::Untouched => {
+                self.restarts += n * g.misfits;
+                for (m, s) in self.missing.iter_mut().zip(&g.supply) {
+                    *m -= n * s;
+                }
+                let width = self.missing.len();
+                for (slot, own, r) in &g.roomy {
+                    self.roomy[slot * width + own] += n * r;
+                }
+            }
+        }
+    }
+
+    /// How good these fates are with the fewest leaving replicas found; kinds of leaves are tried in `order`.
+    pub(super) fn score(&self, fleet: &Fleet, order: &[(usize, usize)]) -> Score {
+        let (short, leaves) = self.leaves(fleet, order);
+        let left: i64 = leaves.iter().map(|(_, _, n)| n).sum();
+        Score { short, restarts: self.restarts + left }
+    }
+
+    /// Replicas that have to leave larger slots so that everything fits, and the cards still short then.
+    pub(super) fn leaves(&self, fleet: &Fleet, order: &[(usize, usize)]) -> (i64, Leaves) {
+        let width = self.missing.len();
+        let mut missing = self.missing.clone();
+        if fleet.pool_cards(&missing) <= self.pool {
+            return (0, Vec::new());
+        }
+        let take = |missing: &mut Vec<i64>, slot: usize, own: usize, n: i64| {
+            missing[own + 1..=slot].iter_mut().for_each(|m| *m -= n);
+        };
+        let mut leaves: Leaves = Vec::new();
+        for (slot, own) in order {
+            let n = self.roomy[slot * width + own];
+            if n == 0 {
+                continue;
+            }
+            take(&mut missing, *slot, *own, n);
+            leaves.push((*slot, *own, n));
+            if fleet.pool_cards(&missing) <= self.pool {
+                break;
+            }
+        }
+        let short = (fleet.pool_cards(&missing) - self.pool).max(0);
+        // Each kind goes back as far as possible, the last first.
+        let limit = self.pool + short;
+        for (slot, own, n) in leaves.iter_mut().rev() {
+            let (mut low, mut high) = (0, *n);
+            while low < high {
+                let back = low + (high - low + 1) / 2;
+                let mut trial = missing.clone();
+                take(&mut trial, *slot, *own, -back);
+                if fleet.pool_cards(&trial) <= limit {
+                    low = back;
+                } else {
+                    high = back - 1;
+                }
+            }
+            take(&mut missing, *slot, *own, -low);
+            *n -= low;
+        }
+        leaves.retain(|l| l.2 > 0);
+        (short, leaves)
+    }
+
+    /// The score with provably fewest leaving replicas, as far as it can beat `upper` restarts; `None` when the
+    /// budget ends first.
+    pub(super) fn exact_score(
+        &self,
+        fleet: &Fleet,
+        order: &[(usize, usize)],
+        upper: i64,
+        budget: &mut Budget,
+    ) -> Option<(Score, Leaves)> {
+        let (short, leaves) = self.leaves(fleet, order);
+        let found: i64 = leaves.iter().map(|(_, _, n)| n).sum();
+        let score = Score { short, restarts: self.restarts + found };
+        if short > 0 || found == 0 {
+            return Some((score, leaves));
+        }
+        let width = self.missing.len();
+        let mut kinds: Leaves =
+            order.iter().map(|(s, o)| (*s, *o, self.roomy[s * width + o])).filter(|k| k.2 > 0).collect();
+        kinds.sort_by_key(|(slot, own, _)| (std::cmp::Reverse(slot - own), *slot));
+        for fewer in 1..found.min(upper - self.restarts) {
+            let mut chosen = vec![0; kinds.len()];
+            if self.can_leave(fleet, &kinds, 0, fewer, &self.missing, &mut chosen, budget)? {
+                let leaves =
+                    kinds.iter().zip(chosen).map(|((s, o, _), n)| (*s, *o, n)).filter(|l| l.2 > 0).collect();
+                return Some((Score { short: 0, restarts: self.restarts + fewer }, leaves));
+            }
+        }
+        Some((score, leaves))
+    }
+
+    /// Whether `n` leaving replicas of the kinds from `at` on are enough.
+    #[expect(clippy::too_many_arguments, reason = "the state of one recursion")]
+    fn can_leave(
+        &self,
+        fleet: &Fleet,
+        kinds: &Leaves,
+        at: usize,
+        n: i64,
+        missing: &[i64],
+        chosen: &mut [i64],
+        budget: &mut Budget,
+    ) -> Option<bool> {
+        if !budget.spend(1) {
+            return None;
+        }
+        if fleet.pool_cards(missing) <= self.pool {
+            return Some(true);
+        }
+        let hopeful: Vec<i64> = missing.iter().map(|m| m - n).collect();
+        if n == 0 || at == kinds.len() || fleet.pool_cards(&hopeful) > self.pool {
+            return Some(false);
+        }
+        let (slot, own, most) = kinds[at];
+        for take in (0..=most.min(n)).rev() {
+            let mut rest = missing.to_vec();
+            rest[own + 1..=slot].iter_mut().for_each(|m| *m -= take);
+            chosen[at] = take;
+            if self.can_leave(fleet, kinds, at + 1, n - take, &rest, chosen, budget)? {
+                return Some(true);
+            }
+        }
+        chosen[at] = 0;
+        Some(false)
+    }
+}
