@@ -12,7 +12,6 @@ use super::propose::show;
 use crate::engine::Engine;
 use crate::engine::propose::{Report, Wishes};
 use crate::engine::recording::Recording;
-use crate::forge::seed;
 
 /// Metrics and repository of the demo's fleet; `demo/README.md` says how they were made.
 const RECORDING: &[u8] = include_bytes!("../../demo/recording.slicewright");
@@ -25,12 +24,11 @@ pub(super) async fn run(args: &DemoArgs, out: &mut Out) -> anyhow::Result<u8> {
     prepare(&args.folder)?;
     let (name, cluster) = recording.clusters.iter().next().context("the demo's recording is empty")?;
     let repository = args.folder.join("infra.git");
-    seed::make(&repository, "main", &cluster.tree.files, "The infrastructure repository of the demo")
-        .context("cannot make the demo's git repository: is the program `git` installed?")?;
-
-    let mut engine = super::engine_of(&recording)?;
     let requests = args.folder.join("merge-requests");
-    engine.use_local(name, &repository, &requests);
+    let mut engine = super::engine_of(&recording)?;
+    engine
+        .use_new_repository(name, &cluster.tree.files, &repository, &requests)
+        .context("cannot make the demo's git repository: is the program `git` installed?")?;
     let mut inputs = Engine::replayed(&recording);
     let settings = engine.clusters(Some(name))?;
     inputs.forges.insert(name.clone(), engine.forge(settings[0])?);

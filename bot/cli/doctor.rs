@@ -7,6 +7,7 @@ use super::out::Out;
 use super::progress::Bar;
 use super::{DONE, FAILED};
 use crate::engine::analyse::Analysis;
+use crate::engine::doctor::doctor;
 
 pub(super) async fn run(args: &DoctorArgs, out: &mut Out) -> anyhow::Result<u8> {
     let (engine, inputs) = super::open(&args.from, args.at, args.cluster.as_deref()).await?;
@@ -18,18 +19,11 @@ pub(super) async fn run(args: &DoctorArgs, out: &mut Out) -> anyhow::Result<u8> 
         let bar = Bar::new();
         let analysis = engine.analyse(cluster, &inputs, &bar).await?;
         bar.done();
-        let findings = findings(&analysis);
+        let findings = doctor(&analysis);
         blocked |= findings.iter().any(|finding| finding.severity == Severity::Blocker);
         show(&analysis, &findings, out)?;
     }
     Ok(if blocked { FAILED } else { DONE })
-}
-
-fn findings(analysis: &Analysis) -> Vec<Finding> {
-    let mut findings = analysis.measured.data_quality.findings.clone();
-    findings.extend(crate::engine::analyse::repository_findings(analysis));
-    findings.sort_by(|a, b| a.severity.cmp(&b.severity).then_with(|| a.code.cmp(&b.code)));
-    findings
 }
 
 fn show(analysis: &Analysis, findings: &[Finding], out: &mut Out) -> anyhow::Result<()> {

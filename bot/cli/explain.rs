@@ -1,14 +1,10 @@
 //! `slicewright explain`.
 
-use slicewright_core::fit::FitReport;
-use slicewright_core::plan::Outcome;
-
 use super::DONE;
 use super::args::ExplainArgs;
 use super::out::Out;
 use super::progress::Bar;
-use crate::engine::analyse::Analysis;
-use crate::render;
+use crate::engine::explain;
 
 pub(super) async fn run(args: &ExplainArgs, out: &mut Out) -> anyhow::Result<u8> {
     let (namespace, name) = super::parse_workload(&args.workload)?;
@@ -22,43 +18,17 @@ pub(super) async fn run(args: &ExplainArgs, out: &mut Out) -> anyhow::Result<u8>
         let bar = Bar::new();
         let analysis = engine.analyse(cluster, &inputs, &bar).await?;
         bar.done();
-        for (report, place) in fits(&analysis) {
-            let id = &report.workload;
-            known.push(id.to_string());
-            if id.namespace != namespace || id.name != name {
-                continue;
-            }
+        known.extend(explain::known(&analysis));
+        for explained in explain::explain(&analysis, &namespace, &name) {
             found += 1;
-            let default = slicewright_core::policy::Policy::default();
-            let policy = analysis.policies.get(id).unwrap_or(&default);
-            out.line(&format!("cluster {}, {place}", analysis.cluster))?;
-            out.line(&render::explain(report, analysis.measured.profiles.get(id), policy))?;
+            out.line(&format!("cluster {}, {}", analysis.cluster, explained.place))?;
+            out.line(&explained.text)?;
         }
     }
     if found == 0 {
         anyhow::bail!("no workload `{}` holds or held a GPU in the window{}", args.workload, similar(&known, &args.workload));
     }
     Ok(DONE)
-}
-
-/// Every fit of the cluster with where it stands.
-fn fits(analysis: &Analysis) -> Vec<(&FitReport, String)> {
-    let mut fits = Vec::new();
-    for outcome in &analysis.outcomes {
-        match outcome {
-            Outcome::Plan(plan) => {
-                let place = format!("pool {}", plan.pool.pool);
-                fits.extend(plan.items.iter().map(|item| (&item.fit, place.clone())));
-                fits.extend(plan.kept.iter().map(|kept| (&kept.fit, place.clone())));
-            }
-            Outcome::Nothing(nothing) => {
-                let place = format!("pool {}", nothing.pool.pool);
-                fits.extend(nothing.kept.iter().map(|kept| (&kept.fit, place.clone())));
-            }
-        }
-    }
-    fits.extend(analysis.elsewhere.iter().map(|fit| (fit, "not running now".to_owned())));
-    fits
 }
 
 /// `; did you mean …?` with the names that share the most.

@@ -35,12 +35,7 @@ impl Out {
         for cause in error.chain().skip(1) {
             text.push_str(&format!("\n  because: {cause}"));
         }
-        let advice = error
-            .chain()
-            .find_map(|cause| cause.downcast_ref::<crate::prometheus::AskError>())
-            .map(|error| error.advice.as_str())
-            .filter(|advice| !advice.is_empty());
-        if let Some(advice) = advice {
+        if let Some(advice) = crate::engine::way_out(error) {
             text.push_str(&format!("\n  way out: {advice}"));
         }
         self.note(&text);

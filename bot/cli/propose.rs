@@ -1,6 +1,5 @@
 //! `slicewright propose`, and how its result is shown.
 
-use slicewright_core::plan::Outcome;
 use slicewright_core::review::lifecycle::Action;
 
 use super::args::{FailOn, Output, ProposeArgs};
@@ -9,7 +8,6 @@ use super::progress::Bar;
 use super::{DONE, FINDINGS, json};
 use crate::engine::Engine;
 use crate::engine::propose::{ClusterReport, PoolReport, Report, Wishes};
-use crate::render;
 use crate::settings::ServiceSettings;
 
 pub(super) async fn run(args: &ProposeArgs, out: &mut Out) -> anyhow::Result<u8> {
@@ -67,22 +65,8 @@ fn show_cluster(cluster: &ClusterReport, dry_run: bool, out: &mut Out) -> anyhow
         out.line("  no pool: no node with a GPU was found (`slicewright doctor` says why)")?;
     }
     for pool in &cluster.pools {
-        let outcome = analysis
-            .pools
-            .iter()
-            .zip(&analysis.outcomes)
-            .find(|(known, _)| known.id == pool.pool)
-            .map(|(_, outcome)| outcome);
         out.line("")?;
-        match (&pool.proposal, outcome) {
-            (Some(proposal), _) => out.line(&proposal.terminal)?,
-            (None, Some(Outcome::Nothing(nothing))) => {
-                let why: Vec<&str> = nothing.reasons.iter().map(|reason| reason.text.as_str()).collect();
-                let why = (!why.is_empty()).then(|| why.join("; "));
-                out.line(&render::nothing(&pool.pool, why.as_deref(), &nothing.kept))?;
-            }
-            (None, Some(Outcome::Plan(_)) | None) => {}
-        }
+        out.line(&pool.summary)?;
         out.line(&format!("  {}", verdict(pool, dry_run)))?;
     }
     Ok(())

@@ -11,7 +11,7 @@ use slicewright_core::plan::check::check;
 use slicewright_core::plan::pool::{Pool, pools};
 use slicewright_core::plan::{Nothing, Outcome, Request, plan, weigh_one};
 use slicewright_core::policy::{Layer, Policy, PolicySettings, policy};
-use slicewright_core::usage::{Finding, Measured, Severity, quality};
+use slicewright_core::usage::{Measured, quality};
 
 use super::{Engine, Inputs};
 use crate::infra::{self, Scope, Snapshot};
@@ -241,80 +241,4 @@ fn override_operator(operator: &mut Operator, settings: &OperatorSettings) {
     text(&mut operator.version, &settings.version);
     let strategy: Option<MigStrategy> = settings.mig_strategy;
     operator.mig_strategy = strategy.or(operator.mig_strategy);
-}
-
-/// What the repository lacks, in the words of `doctor`.
-pub fn repository_findings(analysis: &Analysis) -> Vec<Finding> {
-    let finding = |code: &str, severity, text: String, advice: &str| Finding {
-        code: code.to_owned(),
-        severity,
-        text,
-        advice: advice.to_owned(),
-    };
-    let mut findings = Vec::new();
-    let running: Vec<_> = analysis.inventory.workloads.iter().filter(|w| !w.pods.is_empty()).collect();
-    let missing: Vec<String> = running
-        .iter()
-        .filter(|workload| !analysis.declared.workloads.contains_key(&workload.id))
-        .map(|workload| workload.id.to_string())
-        .collect();
-    if !missing.is_empty() {
-        findings.push(finding(
-            "workloads-not-in-repository",
-            Severity::Warning,
-            format!(
-                "{} of {} running GPU workloads are not declared in the repository: {}",
-                missing.len(),
-                running.len(),
-                shortened(&missing)
-            ),
-            "add the folder or repository that declares them; they keep their whole cards until then",
-        ));
-    }
-    for (id, declared) in &analysis.declared.workloads {
-        if let Err(why) = &declared.editable {
-            findings.push(finding(
-                "cannot-edit",
-                Severity::Note,
-                format!("{id} ({}) cannot be edited safely: {why}", declared.place),
-                "it keeps its whole card, or set `manual_edits: allow` to plan it with the edit made by hand",
-            ));
-        }
-    }
-    let operator = &analysis.declared.operator;
-    if operator.mig_strategy.is_none()
-        && analysis.inventory.nodes.iter().all(|node| node.label("nvidia.com/mig.strategy").is_none())
-    {
-        findings.push(finding(
-            "mig-strategy-unknown",
-            Severity::Warning,
-            "the cluster's `mig.strategy` is not known, so no MIG slices are proposed".to_owned(),
-            "keep the ClusterPolicy in the repository, or set `gpu_operator.mig_strategy`",
-        ));
-    }
-    let labelled = analysis.inventory.nodes.iter().filter(|n| analysis.declared.node_labels.contains_key(&n.name));
-    if labelled.count() < analysis.inventory.nodes.len() {
-        findings.push(finding(
-            "no-node-manifests",
-            Severity::Note,
-            "some GPU nodes have no `Node` manifest in the repository: their labels come as a script".to_owned(),
-            "let the pipeline run the script, or keep `Node` manifests",
-        ));
-    }
-    findings.extend(
-        analysis
-            .declared
-            .notes
-            .iter()
-            .map(|note| finding("repository-note", Severity::Note, note.clone(), "")),
-    );
-    findings
-}
-
-fn shortened(names: &[String]) -> String {
-    let shown: Vec<&str> = names.iter().take(5).map(String::as_str).collect();
-    match names.len() - shown.len() {
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
-    }
 }

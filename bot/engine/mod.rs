@@ -10,6 +10,10 @@ pub mod analyse;
 
 pub mod propose;
 
+pub mod explain;
+
+pub mod doctor;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -19,10 +23,12 @@ use slicewright_core::catalog::Catalog;
 
 use crate::forge::Forge;
 use crate::forge::local::{self, Local};
-use crate::prometheus::{Client, Progress};
+use crate::prometheus::{AskError, Client};
 use crate::settings::{ClusterSettings, ForgeKind, ServiceSettings};
 use recording::{Recording, ReplayedForge};
 use source::Source;
+
+pub use crate::prometheus::Progress;
 
 /// Version of this program, as it is shown in texts and recordings.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -73,8 +79,23 @@ impl Engine {
         &self.catalog
     }
 
-    /// Points a cluster at another local repository; for the demo.
-    pub fn use_local(&mut self, cluster: &str, repository: &Path, requests: &Path) {
+    /// Makes a new bare repository with these files in one commit, and points the cluster at it; for the demo.
+    ///
+    /// # Errors
+    /// When the repository cannot be made.
+    pub fn use_new_repository(
+        &mut self,
+        cluster: &str,
+        files: &BTreeMap<String, Vec<u8>>,
+        repository: &Path,
+        requests: &Path,
+    ) -> anyhow::Result<()> {
+        local::create(repository, "main", files, "The infrastructure repository")?;
+        self.use_local(cluster, repository, requests);
+        Ok(())
+    }
+
+    fn use_local(&mut self, cluster: &str, repository: &Path, requests: &Path) {
         for settings in self.settings.clusters.iter_mut().filter(|settings| settings.name == cluster) {
             settings.repository.forge = ForgeKind::Local;
             settings.repository.path = repository.to_owned();
@@ -161,4 +182,10 @@ impl Engine {
     ) -> anyhow::Result<Recording> {
         recording::record(self, config, only, at, progress).await
     }
+}
+
+/// What the operator can do about an error, where one of its causes says so.
+pub fn way_out(error: &anyhow::Error) -> Option<&str> {
+    let asked = error.chain().find_map(|cause| cause.downcast_ref::<AskError>())?;
+    Some(asked.advice.as_str()).filter(|advice| !advice.is_empty())
 }

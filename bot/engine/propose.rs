@@ -55,6 +55,8 @@ pub struct PoolReport {
     pub proposal: Option<Proposal>,
     /// Where a person finds the merge request; `None` where there is none or nothing was written.
     pub url: Option<String>,
+    /// A few lines for a terminal: the plan, or why there is none.
+    pub summary: String,
 }
 
 /// A proposal as text.
@@ -65,8 +67,7 @@ pub struct Proposal {
     pub body: String,
     /// It waits for people: changes by hand are needed, or the evidence is thin.
     pub draft: bool,
-    /// A few lines for a terminal.
-    pub terminal: String,
+    terminal: String,
     /// The files that differ.
     pub changes: ChangeSet,
     /// The same in words, with diffs.
@@ -162,6 +163,15 @@ impl Engine {
             branch: branch.to_owned(),
             url: found.request.as_ref().map(|request| request.url.clone()),
             action,
+            summary: match (&proposal, outcome) {
+                (Some(proposal), _) => proposal.terminal.clone(),
+                (None, Outcome::Nothing(nothing)) => {
+                    let why: Vec<&str> = nothing.reasons.iter().map(|reason| reason.text.as_str()).collect();
+                    let why = (!why.is_empty()).then(|| why.join("; "));
+                    render::nothing(pool, why.as_deref(), &nothing.kept)
+                }
+                (None, Outcome::Plan(_)) => String::new(),
+            },
             proposal,
         };
         if !dry_run {

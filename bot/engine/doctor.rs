@@ -1,0 +1,89 @@
+//! What the metrics and the repository of a cluster lack, and how to fix it.
+
+use slicewright_core::usage::{Finding, Severity};
+
+use super::analyse::Analysis;
+
+/// Every finding, blockers first.
+pub fn doctor(analysis: &Analysis) -> Vec<Finding> {
+    let mut findings = analysis.measured.data_quality.findings.clone();
+    findings.extend(repository(analysis));
+    findings.sort_by(|a, b| a.severity.cmp(&b.severity).then_with(|| a.code.cmp(&b.code)));
+    findings
+}
+
+/// What the repository lacks, in the words of `doctor`.
+fn repository(analysis: &Analysis) -> Vec<Finding> {
+    let finding = |code: &str, severity, text: String, advice: &str| Finding {
+        code: code.to_owned(),
+        severity,
+        text,
+        advice: advice.to_owned(),
+    };
+    let mut findings = Vec::new();
+    let running: Vec<_> = analysis.inventory.workloads.iter().filter(|w| !w.pods.is_empty()).collect();
+    let missing: Vec<String> = running
+        .iter()
+        .filter(|workload| !analysis.declared.workloads.contains_key(&workload.id))
+        .map(|workload| workload.id.to_string())
+        .collect();
+    if !missing.is_empty() {
+        findings.push(finding(
+            "workloads-not-in-repository",
+            Severity::Warning,
+            format!(
+                "{} of {} running GPU workloads are not declared in the repository: {}",
+                missing.len(),
+                running.len(),
+                shortened(&missing)
+            ),
+            "add the folder or repository that declares them; they keep their whole cards until then",
+        ));
+    }
+    for (id, declared) in &analysis.declared.workloads {
+        if let Err(why) = &declared.editable {
+            findings.push(finding(
+                "cannot-edit",
+                Severity::Note,
+                format!("{id} ({}) cannot be edited safely: {why}", declared.place),
+                "it keeps its whole card, or set `manual_edits: allow` to plan it with the edit made by hand",
+            ));
+        }
+    }
+    let operator = &analysis.declared.operator;
+    if operator.mig_strategy.is_none()
+        && analysis.inventory.nodes.iter().all(|node| node.label("nvidia.com/mig.strategy").is_none())
+    {
+        findings.push(finding(
+            "mig-strategy-unknown",
+            Severity::Warning,
+            "the cluster's `mig.strategy` is not known, so no MIG slices are proposed".to_owned(),
+            "keep the ClusterPolicy in the repository, or set `gpu_operator.mig_strategy`",
+        ));
+    }
+    let labelled = analysis.inventory.nodes.iter().filter(|n| analysis.declared.node_labels.contains_key(&n.name));
+    if labelled.count() < analysis.inventory.nodes.len() {
+        findings.push(finding(
+            "no-node-manifests",
+            Severity::Note,
+            "some GPU nodes have no `Node` manifest in the repository: their labels come as a script".to_owned(),
+            "let the pipeline run the script, or keep `Node` manifests",
+        ));
+    }
+    findings.extend(
+        analysis
+            .declared
+            .notes
+            .iter()
+            .map(|note| finding("repository-note", Severity::Note, note.clone(), "")),
+    );
+    findings
+}
+
+fn shortened(names: &[String]) -> String {
+    let shown: Vec<&str> = names.iter().take(5).map(String::as_str).collect();
+    match names.len() - shown.len() {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
