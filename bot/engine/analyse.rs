@@ -77,12 +77,10 @@ impl Engine {
         override_operator(&mut declared.operator, &cluster.gpu_operator);
 
         let wanted = MeasureSettings {
-            cluster: cluster.name.clone(),
             window_days: self.settings().window_days(),
-            now: inputs.at,
             matchers: cluster.prometheus.matchers.clone(),
-            currency: self.settings().prices.currency.clone(),
-            ..MeasureSettings::default()
+            concurrency: cluster.prometheus.concurrency(),
+            ..MeasureSettings::new(&cluster.name, inputs.at)
         };
         let measurement = measure(source, &wanted, progress)
             .await

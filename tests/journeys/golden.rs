@@ -1,0 +1,143 @@
+//! The golden cases: real metrics in, the merge request and the repository out.
+
+use super::bot::Bot;
+use crate::world::golden::{self, Notebooks};
+use crate::world::kubernetes;
+use crate::world::prometheus::Prometheus;
+use crate::world::repo::{BareRepo, MAIN, example};
+use crate::world::series::{Cluster, HostLabel, PodLabels};
+
+const DC1_POOLS: &str = "    pools:\n      - {name: a100-40gb, nodes: 'dc1-gpu-.*', node_per_hour: 3.67}\n";
+const DC1_BRANCH: &str = "slicewright/dc1/a100-40gb";
+
+fn dc1(cluster: &Cluster) -> Bot {
+    let prometheus = Prometheus::holding(&[cluster]);
+    let bot = Bot::new(&prometheus, BareRepo::from_folder(&example("golden-dc1")), "dc1", DC1_POOLS);
+    bot.propose(&[]);
+    bot
+}
+
+#[test]
+fn three_services_share_one_card_by_mig() {
+    let bot = dc1(&golden::dc1());
+    let mut lines = bot.changed_lines(DC1_BRANCH);
+    lines.sort();
+    let trimmed: Vec<String> =
+        lines.iter().map(|line| format!("{}{}", &line[..1], line[1..].trim_start())).collect();
+    let count = |prefix: &str, text: &str| {
+        trimmed.iter().filter(|line| line.starts_with(prefix) && line.contains(text)).count()
+    };
+    // Requests and limits of three services, and one label.
+    assert_eq!(count("+", "nvidia.com/mig-2g.10gb"), 6, "{lines:#?}");
+    assert_eq!(count("-", "nvidia.com/gpu"), 6, "{lines:#?}");
+    assert_eq!(count("+", "nvidia.com/mig.config: all-2g.10gb   # whole cards"), 1, "{lines:#?}");
+    assert_eq!(lines.len(), 14, "{lines:#?}");
+    // The operator's own config: no config map.
+    let files = bot.repo.git(&["diff", "--name-only", MAIN, DC1_BRANCH]);
+    assert!(!files.contains("mig-parted"), "{files}");
+
+    let text = bot.request();
+    for said in [
+        "dc1-gpu-07",
+        "all-2g.10gb",
+        "dc1-gpu-08",
+        "dc1-gpu-09",
+        "$5,358",
+        "$3.67 per node and hour, configured for pool `a100-40gb`",
+        "kubectl drain dc1-gpu-07",
+        "downtime of embed-svc",
+        "memory slices",
+        "no plan can use fewer",
+        "isolat",
+        "7,987 MiB",
+        "9,585 MiB",
+        "9,855 MiB",
+    ] {
+        assert!(text.contains(said), "`{said}` is missing in:\n{text}");
+    }
+    assert!(!text.contains("kubectl drain dc1-gpu-10"));
+}
+
+#[test]
+fn other_labels_of_the_exporter_lead_to_the_same_commit() {
+    let plain = dc1(&golden::dc1());
+    let mut cluster = golden::dc1();
+    cluster.dialect.host_label = HostLabel::Lower;
+    cluster.dialect.pod_labels = PodLabels::Exported;
+    cluster.dialect.cluster_label = false;
+    let exported = dc1(&cluster);
+    assert_eq!(plain.left().branches, exported.left().branches);
+}
+
+#[test]
+fn the_changed_manifests_are_valid() {
+    let bot = dc1(&golden::dc1());
+    let folder = tempfile::tempdir().unwrap();
+    for path in bot.repo.files(DC1_BRANCH) {
+        let target = folder.path().join(&path);
+        std::fs::create_dir_all(target.parent().unwrap()).unwrap();
+        std::fs::write(target, bot.repo.read(DC1_BRANCH, &path).unwrap()).unwrap();
+    }
+    kubernetes::validate(&kubernetes::manifests_below(folder.path())).unwrap();
+}
+
+const DEV_BRANCH: &str = "slicewright/dev-use1/ml-dev";
+const DEV_POOLS: &str = "    pools:\n      - {name: ml-dev, labels: {pool: ml-dev}, node_per_hour: 1.212}\n    rules:\n      - \
+                         {namespaces: [dev-*], set: {production: false}}\n";
+
+fn dev_use1(notebooks: Notebooks) -> (Bot, String) {
+    let prometheus = Prometheus::holding(&[&golden::dev_use1(notebooks)]);
+    let place = |_: &str, text: String| notebooks.placed(&text);
+    let repo = BareRepo::from_folder_with(&example("golden-dev-use1"), place);
+    let bot = Bot::new(&prometheus, repo, "dev-use1", DEV_POOLS);
+    let shown = bot.propose(&[]);
+    (bot, shown)
+}
+
+#[test]
+fn four_notebooks_take_turns_on_one_card() {
+    let (bot, _) = dev_use1(Notebooks::Dev);
+    let added: String = bot
+        .repo
+        .git(&["diff", MAIN, DEV_BRANCH])
+        .lines()
+        .filter_map(|line| line.strip_prefix('+'))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    for written in ["name: time-slicing-config", "namespace: gpu-operator", "a10g-x4", "replicas: 4"] {
+        assert!(added.contains(written), "`{written}` is missing in:\n{added}");
+    }
+    assert!(added.contains("failRequestsGreaterThanOne: true"), "{added}");
+    let labels: Vec<&str> =
+        added.lines().filter(|line| line.contains("nvidia.com/device-plugin.config: a10g-x4")).collect();
+    assert_eq!(labels.len(), 1, "{added}");
+    let text = bot.request();
+    for said in ["17,920 MiB", "18,422 MiB", "isolates memory", "kubectl drain ip-10-40-1-34", "$2,654"] {
+        assert!(text.contains(said), "`{said}` is missing in:\n{text}");
+    }
+    assert!(!text.contains("kubectl drain ip-10-40-1-21"), "{text}");
+    // The pods' own requests stay as they are.
+    assert!(!bot.repo.git(&["diff", "--name-only", MAIN, DEV_BRANCH]).contains("nb-"));
+}
+
+#[test]
+fn production_notebooks_are_left_alone_with_the_reason() {
+    let (bot, shown) = dev_use1(Notebooks::Production);
+    assert!(bot.left().requests.is_empty() && bot.left().branches.len() == 1);
+    assert!(shown.contains("production: time-slicing isolates neither memory nor faults"), "{shown}");
+}
+
+#[test]
+fn a_training_job_and_a_greedy_server_are_left_alone_with_the_reasons() {
+    let prometheus = Prometheus::holding(&[&golden::train1()]);
+    let repo = BareRepo::from_folder(&example("golden-train1"));
+    let bot = Bot::new(&prometheus, repo, "train1", "");
+    let shown = bot.propose(&[]);
+    assert!(bot.left().requests.is_empty() && bot.left().branches.len() == 1);
+    assert!(shown.contains("each pod holds 8 GPUs"), "{shown}");
+    assert!(shown.contains("not what it needs"), "{shown}");
+    let explained =
+        super::bot::ok(&bot.run(&["explain", "chat/llm-8b-chat", "--at", super::bot::AT]));
+    assert!(explained.contains("--gpu-memory-utilization"), "{explained}");
+    assert!(explained.contains("vllm:kv_cache_usage_perc"), "{explained}");
+}

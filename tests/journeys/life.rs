@@ -1,0 +1,182 @@
+//! The life of a proposal on a plain git repository.
+
+use super::bot::Bot;
+use crate::world::golden;
+use crate::world::prometheus::Prometheus;
+use crate::world::repo::{BareRepo, MAIN, example};
+use crate::world::series::{Cluster, Memory};
+
+const BRANCH: &str = "slicewright/dc1/a100-40gb";
+const POOLS: &str = "    pools:\n      - {name: a100-40gb, nodes: 'dc1-gpu-.*'}\n";
+
+fn bot(prometheus: &Prometheus) -> Bot {
+    Bot::new(prometheus, BareRepo::from_folder(&example("golden-dc1")), "dc1", POOLS)
+}
+
+/// The golden cluster with other peaks.
+fn with_peaks(peaks: [u64; 3]) -> Cluster {
+    let mut cluster = golden::dc1();
+    for (workload, peak) in cluster.workloads.iter_mut().zip(peaks) {
+        workload.load.memory = Memory::Peak { base_mib: peak * 7 / 8, peak_mib: peak, peak_day: 5 };
+    }
+    cluster
+}
+
+fn repoint(bot: &Bot, prometheus: &Prometheus) {
+    bot.configure(&format!("url: {}", prometheus.url()), POOLS, "");
+}
+
+#[test]
+fn a_second_run_writes_nothing() {
+    let prometheus = Prometheus::holding(&[&golden::dc1()]);
+    let bot = bot(&prometheus);
+    bot.propose(&[]);
+    let before = bot.left();
+    let shown = bot.propose(&[]);
+    assert_eq!(before, bot.left());
+    assert!(shown.contains("nothing differs"), "{shown}");
+}
+
+#[test]
+fn a_dry_run_writes_nothing_at_all() {
+    let prometheus = Prometheus::holding(&[&golden::dc1()]);
+    let bot = bot(&prometheus);
+    let before = bot.left();
+    let shown = bot.propose(&["--dry-run"]);
+    assert_eq!(before, bot.left());
+    assert!(shown.contains("would open a merge request"), "{shown}");
+}
+
+#[test]
+fn noise_in_the_metrics_writes_nothing() {
+    let bot = {
+        let prometheus = Prometheus::holding(&[&golden::dc1()]);
+        let bot = bot(&prometheus);
+        bot.propose(&[]);
+        bot
+    };
+    let before = bot.left();
+    let [a, b, c] = golden::DC1_SERVICES.map(|(_, peak, _)| u64::from(peak));
+    let noisy = Prometheus::holding(&[&with_peaks([a + 3, b - 2, c - 1])]);
+    repoint(&bot, &noisy);
+    bot.propose(&[]);
+    assert_eq!(before.branches, bot.left().branches);
+}
+
+#[test]
+fn other_data_updates_the_same_branch_and_file() {
+    let prometheus = Prometheus::holding(&[&golden::dc1()]);
+    let bot = bot(&prometheus);
+    bot.propose(&[]);
+    let first = bot.left();
+    let grown = Prometheus::holding(&[&with_peaks([7_578, 7_066, 15_000])]);
+    repoint(&bot, &grown);
+    let shown = bot.propose(&[]);
+    let second = bot.left();
+    assert!(shown.contains("the plan changed"), "{shown}");
+    assert_eq!(first.branches.len(), second.branches.len());
+    assert_ne!(first.branches, second.branches);
+    assert_eq!(first.requests.len(), second.requests.len());
+    assert_eq!(first.requests[0].0, second.requests[0].0);
+    assert_eq!(bot.repo.log(&format!("{MAIN}..{BRANCH}")).len(), 1);
+    assert!(bot.request().contains("3g.20gb"), "{}", bot.request());
+}
+
+#[test]
+fn a_finding_that_is_gone_withdraws_the_proposal() {
+    let prometheus = Prometheus::holding(&[&golden::dc1()]);
+    let bot = bot(&prometheus);
+    bot.propose(&[]);
+    let full = Prometheus::holding(&[&with_peaks([38_000, 37_000, 36_000])]);
+    repoint(&bot, &full);
+    let shown = bot.propose(&[]);
+    assert!(shown.contains("withdrawn"), "{shown}");
+    assert_eq!(bot.repo.head(BRANCH), None);
+    assert!(bot.request().contains("State: withdrawn"), "{}", bot.request());
+    // And it stays so without another word.
+    let before = bot.left();
+    bot.propose(&[]);
+    assert_eq!(before, bot.left());
+    // The finding is back: so is the proposal.
+    repoint(&bot, &prometheus);
+    bot.propose(&[]);
+    assert!(bot.repo.head(BRANCH).is_some());
+    assert!(bot.request().contains("State: open"), "{}", bot.request());
+}
+
+#[test]
+fn a_commit_by_a_person_stops_the_bot() {
+    let prometheus = Prometheus::holding(&[&golden::dc1()]);
+    let bot = bot(&prometheus);
+    bot.propose(&[]);
+    let path = "apps/search/embed-svc.yaml";
+    let text = bot.repo.read(BRANCH, path).unwrap().replace("replicas: 1", "replicas: 2");
+    bot.repo.commit_as_human(BRANCH, &[(path, &text)], "Run two of them");
+    let before = bot.left();
+    let grown = Prometheus::holding(&[&with_peaks([7_578, 7_066, 15_000])]);
+    repoint(&bot, &grown);
+    let shown = bot.propose(&[]);
+    assert_eq!(before, bot.left());
+    assert!(shown.contains("not the bot's"), "{shown}");
+    // Nor does a finding that is gone delete a person's work.
+    let full = Prometheus::holding(&[&with_peaks([38_000, 37_000, 36_000])]);
+    repoint(&bot, &full);
+    bot.propose(&[]);
+    assert_eq!(before, bot.left());
+}
+
+#[test]
+fn a_decline_is_remembered() {
+    let prometheus = Prometheus::holding(&[&golden::dc1()]);
+    let bot = bot(&prometheus);
+    bot.propose(&[]);
+    bot.repo.delete_branch(BRANCH);
+    bot.propose(&[]);
+    assert!(bot.request().contains("State: declined"), "{}", bot.request());
+    let before = bot.left();
+    let shown = bot.propose(&[]);
+    assert_eq!(before, bot.left());
+    assert!(shown.contains("declined"), "{shown}");
+}
+
+#[test]
+fn a_merge_is_noted_and_nothing_is_proposed_again() {
+    let prometheus = Prometheus::holding(&[&golden::dc1()]);
+    let bot = bot(&prometheus);
+    bot.propose(&[]);
+    bot.repo.merge(BRANCH);
+    bot.propose(&[]);
+    assert!(bot.request().contains("State: merged"), "{}", bot.request());
+    let before = bot.left();
+    bot.propose(&[]);
+    assert_eq!(before, bot.left());
+}
+
+#[test]
+fn a_prometheus_that_is_gone_closes_nothing() {
+    let bot = {
+        let prometheus = Prometheus::holding(&[&golden::dc1()]);
+        let bot = bot(&prometheus);
+        bot.propose(&[]);
+        bot
+    };
+    let before = bot.left();
+    let output = bot.run(&["propose", "--at", super::bot::AT]);
+    let said = super::bot::failed(&output, 1);
+    assert_eq!(before, bot.left());
+    assert!(said.contains("cannot be reached") && said.contains("way out: "), "{said}");
+}
+
+#[test]
+fn an_empty_prometheus_closes_nothing() {
+    let prometheus = Prometheus::holding(&[&golden::dc1()]);
+    let bot = bot(&prometheus);
+    bot.propose(&[]);
+    let before = bot.left();
+    let empty = Prometheus::start();
+    repoint(&bot, &empty);
+    let output = bot.run(&["propose", "--at", super::bot::AT]);
+    let said = super::bot::failed(&output, 1);
+    assert_eq!(before, bot.left());
+    assert!(said.contains("DCGM_FI_DEV_FB_USED"), "{said}");
+}

@@ -1,0 +1,11 @@
+//! Whole stories, through the program as a user starts it.
+
+mod bot;
+
+mod golden;
+
+mod life;
+
+mod settings;
+
+mod offline;

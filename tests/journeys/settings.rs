@@ -1,0 +1,130 @@
+//! What a user can configure and get wrong.
+
+use super::bot::{AT, Bot, failed, ok};
+use crate::world::golden;
+use crate::world::prometheus::{PASSWORD, Prometheus, Security, USER};
+use crate::world::repo::{BareRepo, example};
+
+fn bot(prometheus: &Prometheus) -> Bot {
+    Bot::new(prometheus, BareRepo::from_folder(&example("golden-dc1")), "dc1", "")
+}
+
+#[test]
+fn a_server_with_a_password_and_a_certificate_of_its_own_is_read() {
+    let prometheus = Prometheus::holding(&[&golden::dc1()])
+        .restart(Security { basic_auth: true, tls: true });
+    let bot = bot(&prometheus);
+    std::fs::write(bot.file("password"), format!("{PASSWORD}\n")).unwrap();
+    let ca = prometheus.ca_file().unwrap();
+    bot.configure(
+        &format!(
+            "url: {}\nusername: {USER}\npassword_file: password\nca_file: {}\nheaders: {{X-Scope-OrgID: \
+             platform}}\ntimeout_seconds: 30",
+            prometheus.url(),
+            ca.display()
+        ),
+        "",
+        "",
+    );
+    let shown = bot.propose(&["--dry-run"]);
+    assert!(shown.contains("would open a merge request"), "{shown}");
+
+    std::fs::write(bot.file("password"), "wrong").unwrap();
+    let said = failed(&bot.run(&["propose", "--at", AT]), 1);
+    assert!(said.contains("refuses the credentials") && said.contains("way out"), "{said}");
+    assert!(!said.contains("wrong"), "a secret was printed: {said}");
+
+    bot.configure(&format!("url: {}\nusername: {USER}\npassword_file: password", prometheus.url()), "", "");
+    let said = failed(&bot.run(&["propose", "--at", AT]), 1);
+    assert!(said.contains("ca_file"), "{said}");
+}
+
+#[test]
+fn a_configuration_with_a_wrong_field_is_refused_with_the_place() {
+    let prometheus = Prometheus::start();
+    let bot = bot(&prometheus);
+    bot.configure(&format!("url: {}", prometheus.url()), "", "widow_days: 3");
+    let said = failed(&bot.run(&["propose"]), 1);
+    assert!(said.contains("widow_days") && said.contains("slicewright.yaml"), "{said}");
+}
+
+#[test]
+fn a_missing_configuration_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = failed(&super::bot::run(folder.path(), &["propose", "--config", "nowhere.yaml"]), 1);
+    assert!(said.contains("cannot read the configuration `nowhere.yaml`"), "{said}");
+}
+
+#[test]
+fn wrong_usage_ends_with_two() {
+    let folder = tempfile::tempdir().unwrap();
+    for wrong in [&["propose", "--nonsense"][..], &["frobnicate"], &["explain"], &["propose", "--output", "xml"]] {
+        failed(&super::bot::run(folder.path(), wrong), 2);
+    }
+}
+
+#[test]
+fn findings_can_fail_a_pipeline() {
+    let prometheus = Prometheus::holding(&[&golden::dc1()]);
+    let bot = bot(&prometheus);
+    let output = bot.run(&["propose", "--at", AT, "--dry-run", "--fail-on", "findings"]);
+    assert_eq!(output.status.code(), Some(3));
+}
+
+#[test]
+fn an_unknown_cluster_pool_or_workload_is_answered_with_what_there_is() {
+    let prometheus = Prometheus::holding(&[&golden::dc1()]);
+    let bot = bot(&prometheus);
+    let said = failed(&bot.run(&["propose", "--cluster", "dc2"]), 1);
+    assert!(said.contains("`dc1`"), "{said}");
+    let said = failed(&bot.run(&["propose", "--at", AT, "--pool", "nothing"]), 1);
+    assert!(said.contains("no pool `nothing`; it has `"), "{said}");
+    let said = failed(&bot.run(&["explain", "search/ocr-scv", "--at", AT]), 1);
+    assert!(said.contains("near it: `search/ocr-svc`"), "{said}");
+    let said = failed(&bot.run(&["explain", "ocr-svc", "--at", AT]), 1);
+    assert!(said.contains("namespace/name"), "{said}");
+}
+
+#[test]
+fn a_rule_decides_and_explain_says_which() {
+    let prometheus = Prometheus::holding(&[&golden::dc1()]);
+    let bot = bot(&prometheus);
+    let rules = "rules:\n  - {workloads: [search/ocr-*], set: {headroom_percent: 60}}\n";
+    bot.configure(&format!("url: {}", prometheus.url()), "", rules);
+    let shown = ok(&bot.run(&["explain", "search/ocr-svc", "--at", AT]));
+    // 7,987 MiB and 60 %: 12,780 MiB do not fit 9,855.
+    for said in ["12,780 MiB", "3g.20gb", "headroom_percent", "service, rule 1"] {
+        assert!(shown.contains(said), "`{said}` is missing in:\n{shown}");
+    }
+}
+
+#[test]
+fn doctor_says_what_is_missing_and_how_to_fix_it() {
+    let mut cluster = golden::dc1();
+    cluster.dialect.sm_active = false;
+    cluster.dialect.node_labels = false;
+    let prometheus = Prometheus::holding(&[&cluster]);
+    let bot = bot(&prometheus);
+    let shown = ok(&bot.run(&["doctor", "--at", AT]));
+    for said in ["DCGM_FI_PROF_SM_ACTIVE", "--metric-labels-allowlist"] {
+        assert!(shown.contains(said), "`{said}` is missing in:\n{shown}");
+    }
+}
+
+#[test]
+fn a_model_of_ones_own_is_added_and_a_broken_one_refused() {
+    let prometheus = Prometheus::start();
+    let bot = bot(&prometheus);
+    let model = "models:\n  - id: my-card\n    generation: ada\n    products:\n      - {name: NVIDIA Mine, gfd_label: \
+                 NVIDIA-Mine, confidence: verified}\n    framebuffer_mib: 10000\n    mps_max_replicas: 48\n    \
+                 confidence: verified\n";
+    std::fs::write(bot.file("mine.yaml"), model).unwrap();
+    bot.configure(&format!("url: {}", prometheus.url()), "", "catalog: [mine.yaml]");
+    let config = bot.config();
+    let config = config.to_str().unwrap();
+    let shown = ok(&bot.run(&["catalog", "show", "NVIDIA Mine", "--config", config]));
+    assert!(shown.contains("my-card") && shown.contains("10,000 MiB"), "{shown}");
+    std::fs::write(bot.file("mine.yaml"), model.replace("generation", "generatoin")).unwrap();
+    let said = failed(&bot.run(&["catalog", "list", "--config", config]), 1);
+    assert!(said.contains("mine.yaml") && said.contains("generatoin"), "{said}");
+}
