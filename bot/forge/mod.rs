@@ -2,9 +2,10 @@
 //!
 //! The forge is the truth about a proposal. A JSON or git type never leaves an adapter's folder.
 
+mod git;
 pub mod local;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What an adapter may fail with; the variants are what its caller does differently.
 #[derive(Debug, thiserror::Error)]
@@ -61,14 +62,18 @@ pub struct Commit {
 }
 
 /// What the forge shows of one proposal now.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// Head of the branch, if the branch exists.
     pub branch_head: Option<String>,
     /// Commits on the branch that are not on its base, oldest first.
     pub commits: Vec<FoundCommit>,
+    /// Commit of the default branch that the branch grew from.
+    pub base: Option<String>,
     /// Content differences of the branch against its base commit, by path: `None` where the file is absent.
     pub changed: BTreeMap<String, Option<Vec<u8>>>,
+    /// Paths of `changed` whose content on the default branch is no longer that of `base`.
+    pub stale: BTreeSet<String>,
     /// The merge request, if there is one.
     pub request: Option<FoundRequest>,
     /// The branch's change is on the default branch already.

@@ -177,6 +177,18 @@ pub fn decide(observed: &Observed, wanted: Option<&Wanted>, own: &Own, today: Da
     if request.open {
         return reopened(observed, &known, wanted_files, own);
     }
+    if matches!(known.state, State::Declined | State::Withdrawn) && left_over(observed, &known, own) {
+        let reason = format!(
+            "it was {}, and its branch is still there: a run was stopped in between",
+            known.state.name()
+        );
+        if known.state == State::Withdrawn && wanted_files.is_none() {
+            return Action::Withdraw { reason };
+        }
+        if known.state == State::Declined {
+            return Action::RecordDeclined { delete_branch: true, reason };
+        }
+    }
     match known.state {
         State::Open => closed_by_a_person(observed, &known, own),
         State::Declined => match (wanted_files, lapsed(&known, wanted_files, today)) {
@@ -333,11 +345,15 @@ fn closed_by_a_person(observed: &Observed, known: &Metadata, own: &Own) -> Actio
             reason: format!("the change of {} is on the base branch", short(&known.head)),
         };
     }
-    let left_there = observed.branch_head.as_ref() == Some(&known.head);
     Action::RecordDeclined {
-        delete_branch: left_there && strangers(observed, own).is_empty(),
+        delete_branch: left_over(observed, known, own),
         reason: "a person closed it".into(),
     }
+}
+
+/// The branch is there as the bot left it, and nobody else wrote on it.
+fn left_over(observed: &Observed, known: &Metadata, own: &Own) -> bool {
+    observed.branch_head.as_ref() == Some(&known.head) && strangers(observed, own).is_empty()
 }
 
 /// Why a decline no longer holds, if so.

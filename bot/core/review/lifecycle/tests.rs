@@ -273,6 +273,15 @@ fn withdrawn_comes_back_with_its_finding() {
 }
 
 #[test]
+fn closing_that_was_stopped_half_way_is_completed() {
+    let left = |state| Observed { branch_head: Some(head()), ..closed(state) };
+    check(&left(State::Withdrawn), None, "withdraw", "still there");
+    check(&left(State::Withdrawn), Some(&wanted()), "open", "is back");
+    check(&left(State::Declined), Some(&wanted()), "record-declined", "still there");
+    check(&left(State::Merged), None, "leave", "merged");
+}
+
+#[test]
 fn reopening_is_a_wish() {
     for state in [State::Declined, State::Withdrawn] {
         let mut observed = closed(state);
