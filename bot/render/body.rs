@@ -1,0 +1,80 @@
+//! Sections in their order, and what is left out when a forge takes no more.
+
+use super::page::{self, Page};
+use super::template::Templates;
+use super::{RenderError, Rendered, View};
+
+/// What the hidden block and the note about left-out sections may take. The block has some 900 bytes.
+const RESERVED: usize = 3_000;
+
+/// A part of the text.
+struct Section {
+    template: &'static str,
+    /// As the note about left-out sections calls it.
+    name: &'static str,
+    /// Lowest goes first when the text is too long; `None` always stays.
+    rank: Option<u8>,
+}
+
+const fn section(template: &'static str, name: &'static str, rank: Option<u8>) -> Section {
+    Section { template, name, rank }
+}
+
+/// In the order of the text.
+const SECTIONS: &[Section] = &[
+    section("first-screen.md", "the summary", None),
+    section("by-hand.md", "changes to make by hand", Some(12)),
+    section("trade-offs.md", "trade-offs", Some(9)),
+    section("alternatives.md", "alternatives", Some(5)),
+    section("on-merge.md", "what happens on merge", Some(11)),
+    section("rollback.md", "the way back", Some(10)),
+    section("side-effects.md", "side effects", Some(8)),
+    section("nodes.md", "nodes before and after", Some(4)),
+    section("kept.md", "what stays as it is", Some(3)),
+    section("data.md", "data quality", Some(7)),
+    section("evidence.md", "evidence", Some(1)),
+    section("changes.md", "all changes", Some(2)),
+    section("answer.md", "how to answer", Some(13)),
+    section("footer.md", "the footer", None),
+];
+
+/// Title and body.
+pub(super) fn body(view: &View<'_>) -> Result<Rendered, RenderError> {
+    let templates = Templates::new()?;
+    let mut page = Page::new(view);
+    let mut texts = Vec::new();
+    for section in SECTIONS {
+        texts.push((section, templates.fill(section.template, &page)?));
+    }
+    let budget = view.dialect.budget() - RESERVED;
+    let mut by_rank: Vec<&Section> = SECTIONS.iter().filter(|section| section.rank.is_some()).collect();
+    by_rank.sort_by_key(|section| section.rank);
+    for drop in by_rank {
+        if length(&texts) <= budget {
+            break;
+        }
+        let had = texts.iter().any(|(section, text)| section.template == drop.template && !text.is_empty());
+        texts.retain(|(section, _)| section.template != drop.template);
+        if had {
+            page.left_out.push(drop.name);
+        }
+    }
+    if !page.left_out.is_empty() {
+        for (section, text) in &mut texts {
+            if section.template == "footer.md" {
+                *text = templates.fill(section.template, &page)?;
+            }
+        }
+    }
+    Ok(Rendered { title: page::title(view.plan), body: join(&texts), draft: !page::draft(view).is_empty() })
+}
+
+fn length(texts: &[(&Section, String)]) -> usize {
+    texts.iter().map(|(_, text)| text.len() + 2).sum()
+}
+
+fn join(texts: &[(&Section, String)]) -> String {
+    let parts: Vec<&str> =
+        texts.iter().map(|(_, text)| text.as_str()).filter(|text| !text.is_empty()).collect();
+    format!("{}\n", parts.join("\n\n"))
+}
