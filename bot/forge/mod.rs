@@ -7,6 +7,8 @@ pub mod local;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use slicewright_core::review::lifecycle::{Observed, ObservedCommit, ObservedRequest};
+
 /// What an adapter may fail with; the variants are what its caller does differently.
 #[derive(Debug, thiserror::Error)]
 pub enum ForgeError {
@@ -78,6 +80,26 @@ pub struct Found {
     pub request: Option<FoundRequest>,
     /// The branch's change is on the default branch already.
     pub merged: bool,
+}
+
+impl Found {
+    /// The same in the words of the decision about it.
+    pub fn observed(&self) -> Observed {
+        let commit =
+            |found: &FoundCommit| ObservedCommit { id: found.id.clone(), emails: found.emails.clone() };
+        Observed {
+            branch_head: self.branch_head.clone(),
+            commits: self.commits.iter().map(commit).collect(),
+            files: self.changed.clone(),
+            stale: self.stale.clone(),
+            request: self.request.as_ref().map(|found| ObservedRequest {
+                open: found.open,
+                title: found.title.clone(),
+                body: found.body.clone(),
+            }),
+            merged: self.merged,
+        }
+    }
 }
 
 /// A commit as found on the branch.

@@ -1,5 +1,9 @@
 //! Sections in their order, and what is left out when a forge takes no more.
 
+use slicewright_core::review::metadata::State;
+use slicewright_core::units::counted;
+
+use super::escape::{plain, sentence, tick};
 use super::page::{self, Page};
 use super::template::Templates;
 use super::{RenderError, Rendered, View};
@@ -77,4 +81,42 @@ fn join(texts: &[(&Section, String)]) -> String {
     let parts: Vec<&str> =
         texts.iter().map(|(_, text)| text.as_str()).filter(|text| !text.is_empty()).collect();
     format!("{}\n", parts.join("\n\n"))
+}
+
+/// Subject, what it does, and where to read on.
+pub(super) fn commit_message(view: &View<'_>) -> String {
+    let plan = view.plan;
+    let what = format!(
+        "Moves {} of pool {} in cluster {} to {}.",
+        counted(plan.items.len(), "workload"),
+        tick(&plan.pool.pool),
+        tick(&plan.pool.cluster),
+        plan.method.name()
+    );
+    let request = view.dialect.request();
+    let more = format!(
+        "The {request} of branch {} says why, in which order to roll out, and the way back.",
+        tick(view.branch)
+    );
+    let (what, more, fingerprint) = (plain(&what), plain(&more), plain(&plan.fingerprint));
+    format!("{}\n\n{what}\n{more}\n\nSlicewright-Fingerprint: {fingerprint}\n", page::title(plan))
+}
+
+/// See [`super::closing`].
+pub(super) fn closing(body: &str, state: State, reason: &str) -> String {
+    let mark = |state: State| match state {
+        State::Open => None,
+        State::Withdrawn => Some("**Withdrawn:**"),
+        State::Declined => Some("**Declined:**"),
+        State::Merged => Some("**Merged:**"),
+    };
+    let old = [State::Withdrawn, State::Declined, State::Merged].into_iter().filter_map(mark);
+    let mut text = body.trim_start();
+    if old.into_iter().any(|old| text.starts_with(old)) {
+        text = text.split_once('\n').map_or("", |(_, rest)| rest.trim_start());
+    }
+    match mark(state) {
+        None => text.to_owned(),
+        Some(mark) => format!("{mark} {}.\n\n{text}", sentence(reason.trim_end_matches('.'))),
+    }
 }

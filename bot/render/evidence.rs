@@ -53,7 +53,7 @@ pub(super) fn evidence(item: &Item, view: &View<'_>) -> Evidence {
         workload: item.fit.workload.to_string(),
         kind: item.fit.workload.kind.clone(),
         share: item.share.clone(),
-        summary: format!("peak {peak}, {} ({})", super::page::gets_words(item), item.share),
+        summary: format!("peak {peak}, {} ({})", super::rows::gets_words(item), item.share),
         facts: facts(item, profile),
         picture,
         picture_note,
@@ -222,5 +222,5 @@ pub(super) fn thousandths(milli: u32) -> String {
 
 fn names(nodes: &[String]) -> String {
     let names: Vec<&str> = nodes.iter().map(String::as_str).collect();
-    if names.is_empty() { "no node".into() } else { super::page::some_of(&names, 4) }
+    if names.is_empty() { "no node".into() } else { super::rows::some_of(&names, 4) }
 }

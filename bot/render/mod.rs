@@ -4,10 +4,12 @@
 //! strangers' words from being more than words. Whether a text is written is the question of `core::review`.
 
 mod body;
+mod diff;
 mod escape;
 mod evidence;
 mod explain;
 mod page;
+mod rows;
 mod template;
 mod terminal;
 mod trade_offs;
@@ -25,6 +27,7 @@ use slicewright_core::fit::FitReport;
 use slicewright_core::ids::{PoolId, WorkloadId};
 use slicewright_core::plan::{Kept, Plan};
 use slicewright_core::policy::Policy;
+use slicewright_core::review::metadata::State;
 use slicewright_core::usage::{DataQuality, WorkloadProfile};
 
 /// Everything that a proposal's text is made of.
@@ -156,6 +159,18 @@ pub fn body(view: &View<'_>) -> Result<Rendered, RenderError> {
     body::body(view)
 }
 
+/// The message of the proposal's one commit. It names the fingerprint and no measurement, so that equal plans make
+/// equal commits.
+pub fn commit_message(view: &View<'_>) -> String {
+    body::commit_message(view)
+}
+
+/// `body`, without its hidden block, as the text of a proposal in `state`: closed ones say so and why in their first
+/// line, open ones do not.
+pub fn closing(body: &str, state: State, reason: &str) -> String {
+    body::closing(body, state, reason)
+}
+
 /// A few lines about one pool's plan, for a terminal. No colours, no markup.
 pub fn terminal(view: &View<'_>) -> String {
     terminal::terminal(view)
@@ -169,4 +184,10 @@ pub fn explain(report: &FitReport, profile: Option<&WorkloadProfile>, policy: &P
 /// Why a pool gets no proposal: `why` for the pool as a whole, if there is such a reason, and each workload's own.
 pub fn nothing(pool: &PoolId, why: Option<&str>, kept: &[Kept]) -> String {
     terminal::nothing(pool, why, kept)
+}
+
+/// The difference of one file as a unified diff with three lines around each change; `None` where the file is not
+/// there. Empty for equal contents; one line for contents that are not text.
+pub fn unified_diff(path: &str, old: Option<&[u8]>, new: Option<&[u8]>) -> String {
+    diff::unified(path, old, new)
 }

@@ -6,7 +6,7 @@ use slicewright_core::units::counted;
 
 use super::View;
 use super::escape::plain;
-use super::page::{self, confidence_word, level, reason_words, verdict_words};
+use super::page::{confidence_word, level, reason_words, verdict_words};
 
 /// Workloads listed by name; more than a screen of them helps nobody.
 const SHOWN: usize = 20;
@@ -44,7 +44,7 @@ pub(super) fn terminal(view: &View<'_>) -> String {
         let names: Vec<&str> =
             plan.nodes.iter().filter(|node| node.fate == fate).map(|node| node.name.as_str()).collect();
         if !names.is_empty() {
-            lines.push(format!("  {words}: {}", page::some_of(&names, 8).replace('`', "")));
+            lines.push(format!("  {words}: {}", super::rows::some_of(&names, 8).replace('`', "")));
         }
     }
     let rules: Vec<&str> = plan.risks.iter().map(|risk| risk.rule.as_str()).collect();

@@ -184,8 +184,6 @@ fn poison<T: Serialize + serde::de::DeserializeOwned>(value: &T, spare: &[&str])
 #[test]
 fn hostile_words_stay_words() {
     let sample = poisoned();
-        std::fs::write(path, &bodies(&sample)[0].body).unwrap();
-    }
     for rendered in bodies(&sample) {
         let text = &rendered.body;
         assert!(text.contains("script"), "the hostile text is shown");
@@ -233,4 +231,29 @@ fn check_line(line: &str) {
         let next = outside[at + 1..].chars().next();
         assert!(!next.is_some_and(char::is_alphanumeric), "{found}: {line}");
     }
+}
+
+#[test]
+fn a_commit_message_holds_no_measurement() {
+    let message = commit_message(&mig().view(Dialect::Local));
+    let expected = "Free 2 GPUs in dc1/a100-40gb by MIG
+
+Moves 3 workloads of pool `a100-40gb` in cluster `dc1` to MIG.
+The merge request of branch `slicewright/dc1/a100-40gb` says why, in which order to roll out, and the way back.
+
+Slicewright-Fingerprint: 3f9a0c5be1d27a6612
+";
+    assert_eq!(message, expected);
+    let hostile = commit_message(&poisoned().view(Dialect::GitLab));
+    assert_eq!(hostile.lines().filter(|line| line.contains("Fingerprint:")).count(), 1);
+    assert!(!hostile.contains("\n/close"));
+}
+
+#[test]
+fn a_closed_text_says_so_first_and_only_once() {
+    let once = closing("the text\n", State::Withdrawn, "the measurement no longer supports <it>");
+    assert_eq!(once, "**Withdrawn:** the measurement no longer supports &lt;it&gt;.\n\nthe text\n");
+    let then = closing(&once, State::Declined, "a person closed it");
+    assert_eq!(then, "**Declined:** a person closed it.\n\nthe text\n");
+    assert_eq!(closing(&then, State::Open, ""), "the text\n");
 }

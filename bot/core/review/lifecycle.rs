@@ -59,7 +59,8 @@ pub struct Wanted {
     pub body: String,
     /// The plan's fingerprint.
     pub fingerprint: String,
-    /// Whole new content by path; `None` removes the file. Empty: the repository says all of it already.
+    /// Whole new content by path; `None` removes the file. Only files that differ from the default branch, as they
+    /// are compared with what the branch changes. Empty: the repository says all of it already.
     pub files: BTreeMap<String, Option<Vec<u8>>>,
     /// Method of the plan, `MIG`.
     pub method: String,
@@ -114,7 +115,7 @@ pub enum Action {
         /// What was found and what a person can do.
         reason: String,
     },
-    /// Note in the text that the change was merged.
+    /// Note in the text that the change was merged. The branch is left to whoever merged it.
     RecordMerged {
         /// How it is known.
         reason: String,

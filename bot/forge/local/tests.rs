@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use slicewright_core::review::lifecycle::{self, Action, Own, Wanted};
+
 use super::*;
 
 const BRANCH: &str = "slicewright/dc1/a100-40gb";
@@ -329,4 +331,121 @@ fn a_bare_clone_works_as_well() {
     assert_eq!(local.head().unwrap(), world.local.head().unwrap());
     let id = local.publish(BRANCH, None, &world.commit("gpu: slice\n")).unwrap();
     assert_eq!(id, world.publish("gpu: slice\n"));
+}
+
+/// One pass as `engine` makes it: look, decide, act.
+fn pass(world: &World, wanted: Option<&Wanted>) -> Action {
+    let found = world.local.find(BRANCH).unwrap();
+    let own = Own { emails: world.local.own_emails().into_iter().collect(), ..Own::default() };
+    let action = lifecycle::decide(&found.observed(), wanted, &own, jiff::civil::date(2026, 3, 1));
+    let head = found.branch_head.as_deref();
+    let text = |head: &str, state: State| {
+        let mut noted = Metadata::parse(&world.body(head, state)).unwrap();
+        noted.fingerprint = wanted.map_or_else(|| "gone".into(), |wanted| wanted.fingerprint.clone());
+        noted.closed_on = (state != State::Open).then(|| jiff::civil::date(2026, 3, 1));
+        noted.attach(wanted.map_or("gone", |wanted| &wanted.body))
+    };
+    match &action {
+        Action::Open { push, .. } | Action::Update { push, .. } => {
+            let wanted = wanted.unwrap();
+            let commit = Commit {
+                base: world.local.head().unwrap(),
+                message: "x".into(),
+                files: wanted.files.clone(),
+            };
+            let head = match push {
+                true => world.local.publish(BRANCH, head, &commit).unwrap(),
+                false => head.unwrap().to_owned(),
+            };
+            world.local.write_request(BRANCH, &wanted.title, &text(&head, State::Open)).unwrap();
+        }
+        Action::Withdraw { .. } => {
+            world.local.close(BRANCH, head, "Share GPUs", &text(head.unwrap(), State::Withdrawn)).unwrap();
+        }
+        Action::RecordDeclined { delete_branch, .. } => {
+            let delete = head.filter(|_| *delete_branch);
+            world
+                .local
+                .close(BRANCH, delete, "Share GPUs", &text(head.unwrap_or("gone"), State::Declined))
+                .unwrap();
+        }
+        Action::RecordMerged { .. } => {
+            world
+                .local
+                .close(BRANCH, None, "Share GPUs", &text(head.unwrap_or("gone"), State::Merged))
+                .unwrap();
+        }
+        Action::Leave { .. } | Action::StopEdited { .. } => {}
+    }
+    action
+}
+
+fn wanted(fingerprint: &str, content: &str) -> Wanted {
+    Wanted {
+        title: "Share GPUs".into(),
+        body: format!("plan {fingerprint}"),
+        fingerprint: fingerprint.into(),
+        files: BTreeMap::from([("apps/a.yaml".into(), Some(content.as_bytes().to_vec()))]),
+        method: "MIG".into(),
+        cards_freed: 2,
+    }
+}
+
+#[track_caller]
+fn passes(world: &World, wanted: Option<&Wanted>, codes: &[&str]) {
+    for code in codes {
+        let action = pass(world, wanted);
+        assert_eq!(action.code(), *code, "{action:?}");
+    }
+}
+
+#[test]
+fn a_proposal_lives_from_its_opening_to_its_end() {
+    let world = World::new();
+    let (one, two) = (wanted("f1", "gpu: slice\n"), wanted("f2", "gpu: other\n"));
+    passes(&world, None, &["leave"]);
+    passes(&world, Some(&one), &["open", "leave", "leave"]);
+    passes(&world, Some(&two), &["update", "leave"]);
+    passes(&world, None, &["withdraw", "leave", "leave"]);
+    assert_eq!(world.local.find(BRANCH).unwrap().branch_head, None);
+    passes(&world, Some(&one), &["open", "leave"]);
+    git(&world.work, &["merge", "-q", "--no-ff", BRANCH]);
+    passes(&world, Some(&Wanted { files: BTreeMap::new(), ..one.clone() }), &["record-merged", "leave"]);
+    passes(&world, Some(&two), &["open", "leave"]);
+    world.person_commits(BRANCH, "apps/a.yaml", "gpu: mine\n");
+    passes(&world, Some(&one), &["stop-edited", "stop-edited"]);
+    passes(&world, None, &["stop-edited"]);
+    assert_eq!(git(&world.work, &["show", &format!("{BRANCH}:apps/a.yaml")]), "gpu: mine");
+}
+
+#[test]
+fn declining_works_by_the_file_and_by_the_branch() {
+    for by_file in [true, false] {
+        let world = World::new();
+        let one = wanted("f1", "gpu: slice\n");
+        passes(&world, Some(&one), &["open", "leave"]);
+        let path = world.local.file(BRANCH);
+        if by_file {
+            let text = std::fs::read_to_string(&path).unwrap();
+            std::fs::write(&path, text.replacen("State: open", "State: declined", 1)).unwrap();
+        } else {
+            git(&world.work, &["branch", "-q", "-D", BRANCH]);
+        }
+        passes(&world, Some(&one), &["record-declined", "leave", "leave"]);
+        assert_eq!(world.local.find(BRANCH).unwrap().branch_head, None);
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, text.replacen("State: declined", "State: open", 1)).unwrap();
+        passes(&world, Some(&one), &["open", "leave"]);
+    }
+}
+
+#[test]
+fn a_run_stopped_between_branch_and_file_is_completed_by_the_next() {
+    let world = World::new();
+    let (one, two) = (wanted("f1", "gpu: slice\n"), wanted("f2", "gpu: other\n"));
+    world.publish("gpu: slice\n");
+    passes(&world, Some(&one), &["open", "leave"]);
+    world.publish("gpu: other\n");
+    passes(&world, Some(&two), &["update", "leave"]);
+    assert_eq!(std::fs::read_dir(&world.local.settings.requests).unwrap().count(), 1);
 }
