@@ -6,8 +6,9 @@
 //! The file starts with a line `State: open`. A person who does not want the change writes `declined` there, or
 //! deletes the branch; writing `open` again brings it back.
 //!
-//! Objects are written first, then the branch, then the file; closing writes the file first. A run that is stopped
-//! in between leaves nothing that the next one cannot complete.
+//! Objects are written first, then a note of the new head beside the file, then the branch, then the file, and the
+//! note goes; closing writes the file first. A run that is stopped in between leaves nothing that the next one cannot
+//! complete.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -133,6 +134,28 @@ impl Local {
         self.settings.requests.join(format!("{}.md", branch.replace('/', "__")))
     }
 
+    /// Where the head stands while branch and file do not agree yet.
+    fn note(&self, branch: &str) -> PathBuf {
+        self.settings.requests.join(format!(".{}.head", branch.replace('/', "__")))
+    }
+
+    fn write_note(&self, branch: &str, head: &str) -> Result<(), ForgeError> {
+        let path = self.note(branch);
+        let broken = |cause: std::io::Error| failed(format!("cannot write `{}`", path.display()), cause);
+        std::fs::create_dir_all(&self.settings.requests).map_err(broken)?;
+        replace(&path, head.as_bytes()).map_err(broken)
+    }
+
+    fn remove_note(&self, branch: &str) -> Result<(), ForgeError> {
+        let path = self.note(branch);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(failed(format!("cannot remove `{}`", path.display()), error))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn request(&self, branch: &str) -> Result<Option<FoundRequest>, ForgeError> {
         let path = self.file(branch);
         let broken = |cause: std::io::Error| failed(format!("cannot read `{}`", path.display()), cause);
@@ -209,6 +232,8 @@ impl Forge for Local {
         let main = self.head()?;
         let mut found = Found { request: self.request(branch)?, ..Found::default() };
         found.branch_head = self.git.resolve(&format!("{}^{{commit}}", self.checked_ref(branch)?))?;
+        let unfinished = std::fs::read_to_string(self.note(branch)).ok();
+        found.unfinished_head = unfinished.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
         let noted =
             found.request.as_ref().and_then(|request| Metadata::parse(&request.body)).map(|noted| noted.head);
         if let Some(head) = found.branch_head.clone() {
@@ -288,14 +313,21 @@ impl Forge for Local {
         };
         let id = self.git.write_commit(&tree, &base, &commit.message, &by)?;
         if expected_head != Some(id.as_str()) {
-            self.git.move_ref(&name, expected_head, Some(&id))?;
+            self.write_note(branch, &id)?;
+            if let Err(error) = self.git.move_ref(&name, expected_head, Some(&id)) {
+                // The note speaks of a commit that is nowhere; the reason to report is the one above.
+                drop(self.remove_note(branch));
+                return Err(error);
+            }
         }
         Ok(id)
     }
 
     fn write_request(&self, branch: &str, title: &str, body: &str) -> Result<String, ForgeError> {
         self.own_ref(branch)?;
-        self.write_file(branch, title, body).map(|path| path.display().to_string())
+        let path = self.write_file(branch, title, body)?;
+        self.remove_note(branch)?;
+        Ok(path.display().to_string())
     }
 
     fn close(
@@ -310,6 +342,7 @@ impl Forge for Local {
             return Err(ForgeError::Conflict { what: format!("`{branch}` of `{}`", self.git.name()) });
         }
         self.write_file(branch, title, body)?;
+        self.remove_note(branch)?;
         match expected_head {
             Some(head) => self.git.move_ref(&name, Some(head), None),
             None => Ok(()),

@@ -78,6 +78,9 @@ pub struct Found {
     pub stale: BTreeSet<String>,
     /// The merge request, if there is one.
     pub request: Option<FoundRequest>,
+    /// Head that the bot noted before it moved the branch, where the text was not written since: its own, whatever
+    /// the text says.
+    pub unfinished_head: Option<String>,
     /// The branch's change is on the default branch already.
     pub merged: bool,
 }

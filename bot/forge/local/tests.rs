@@ -336,7 +336,10 @@ fn a_bare_clone_works_as_well() {
 /// One pass as `engine` makes it: look, decide, act.
 fn pass(world: &World, wanted: Option<&Wanted>) -> Action {
     let found = world.local.find(BRANCH).unwrap();
-    let own = Own { emails: world.local.own_emails().into_iter().collect(), ..Own::default() };
+    let own = Own {
+        emails: world.local.own_emails().into_iter().collect(),
+        heads: found.unfinished_head.iter().cloned().collect(),
+    };
     let action = lifecycle::decide(&found.observed(), wanted, &own, jiff::civil::date(2026, 3, 1));
     let head = found.branch_head.as_deref();
     let text = |head: &str, state: State| {
@@ -447,5 +450,9 @@ fn a_run_stopped_between_branch_and_file_is_completed_by_the_next() {
     passes(&world, Some(&one), &["open", "leave"]);
     world.publish("gpu: other\n");
     passes(&world, Some(&two), &["update", "leave"]);
+    world.publish("gpu: third\n");
+    passes(&world, Some(&one), &["update", "leave"]);
+    world.publish("gpu: third\n");
+    passes(&world, None, &["withdraw", "leave"]);
     assert_eq!(std::fs::read_dir(&world.local.settings.requests).unwrap().count(), 1);
 }
