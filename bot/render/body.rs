@@ -1,5 +1,7 @@
 //! Sections in their order, and what is left out when a forge takes no more.
 
+use std::collections::BTreeSet;
+
 use slicewright_core::review::metadata::State;
 use slicewright_core::units::counted;
 
@@ -50,31 +52,40 @@ pub(super) fn body(view: &View<'_>) -> Result<Rendered, RenderError> {
     for section in SECTIONS {
         texts.push((section, templates.fill(section.template, &page)?));
     }
-    let budget = view.dialect.budget() - RESERVED;
-    let mut by_rank: Vec<&Section> = SECTIONS.iter().filter(|section| section.rank.is_some()).collect();
-    by_rank.sort_by_key(|section| section.rank);
-    for drop in by_rank {
-        if length(&texts) <= budget {
-            break;
-        }
-        let had = texts.iter().any(|(section, text)| section.template == drop.template && !text.is_empty());
-        texts.retain(|(section, _)| section.template != drop.template);
-        if had {
-            page.left_out.push(drop.name);
-        }
-    }
-    if !page.left_out.is_empty() {
-        for (section, text) in &mut texts {
-            if section.template == "footer.md" {
-                *text = templates.fill(section.template, &page)?;
-            }
+    let dropped = over(&texts, view.dialect.budget() - RESERVED);
+    if !dropped.is_empty() {
+        let gone = |section: &&Section| dropped.contains(&section.template);
+        page.left_out = SECTIONS.iter().filter(gone).map(|section| section.name).collect();
+        texts.retain(|(section, _)| !dropped.contains(&section.template));
+        for (section, text) in texts.iter_mut().filter(|(section, _)| section.template == "footer.md") {
+            *text = templates.fill(section.template, &page)?;
         }
     }
     Ok(Rendered { title: page::title(view.plan), body: join(&texts), draft: !page::draft(view).is_empty() })
 }
 
-fn length(texts: &[(&Section, String)]) -> usize {
-    texts.iter().map(|(_, text)| text.len() + 2).sum()
+/// Which sections go so that the others have at most `budget` bytes: lowest rank first; what then still finds room
+/// comes back, highest rank first, so that one huge section does not take small ones with it.
+fn over(texts: &[(&Section, String)], budget: usize) -> BTreeSet<&'static str> {
+    let length = |text: &String| text.len() + 2;
+    let mut total: usize = texts.iter().map(|(_, text)| length(text)).sum();
+    let mut by_rank: Vec<&(&Section, String)> =
+        texts.iter().filter(|(section, text)| section.rank.is_some() && !text.is_empty()).collect();
+    by_rank.sort_by_key(|(section, _)| section.rank);
+    let mut dropped = BTreeSet::new();
+    for (section, text) in &by_rank {
+        if total > budget {
+            total -= length(text);
+            dropped.insert(section.template);
+        }
+    }
+    for (section, text) in by_rank.iter().rev() {
+        if dropped.contains(section.template) && total + length(text) <= budget {
+            total += length(text);
+            dropped.remove(section.template);
+        }
+    }
+    dropped
 }
 
 fn join(texts: &[(&Section, String)]) -> String {

@@ -12,9 +12,9 @@ use slicewright_core::plan::Item;
 use slicewright_core::units::{Mib, Ratio, counted};
 use slicewright_core::usage::{DayPeak, WorkloadProfile};
 
-use super::View;
 use super::escape::tick;
 use super::page::reason_words;
+use super::{View, rows};
 
 /// Characters of a picture; longer windows are drawn with several days a character.
 const WIDTH: usize = 60;
@@ -53,7 +53,7 @@ pub(super) fn evidence(item: &Item, view: &View<'_>) -> Evidence {
         workload: item.fit.workload.to_string(),
         kind: item.fit.workload.kind.clone(),
         share: item.share.clone(),
-        summary: format!("peak {peak}, {} ({})", super::rows::gets_words(item), item.share),
+        summary: format!("peak {peak}, {} ({})", rows::gets_words(item), item.share),
         facts: facts(item, profile),
         picture,
         picture_note,
@@ -70,7 +70,10 @@ fn facts(item: &Item, profile: Option<&WorkloadProfile>) -> Vec<[String; 2]> {
     if let Some(profile) = profile {
         measured(profile, &mut say);
     }
-    if let Some(needs) = &item.fit.needs {
+    if let Some(needs) = item.fit.needs.as_ref().filter(|_| rows::shares_memory(item)) {
+        say("Counts with", format!("its peak of {}; the headroom is what the card keeps free", needs.peak));
+    }
+    if let Some(needs) = item.fit.needs.as_ref().filter(|_| !rows::shares_memory(item)) {
         let compute = needs.compute_milli.map_or_else(
             || "compute not measured".into(),
             |milli| {
@@ -222,5 +225,5 @@ pub(super) fn thousandths(milli: u32) -> String {
 
 fn names(nodes: &[String]) -> String {
     let names: Vec<&str> = nodes.iter().map(String::as_str).collect();
-    if names.is_empty() { "no node".into() } else { super::rows::some_of(&names, 4) }
+    if names.is_empty() { "no node".into() } else { rows::some_of(&names, 4) }
 }

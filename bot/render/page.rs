@@ -1,10 +1,10 @@
 //! What a proposal says, as words and numbers in the order of the text. How it looks is the question of the templates.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use slicewright_core::fit::Verdict;
-use slicewright_core::plan::{
-    Alternative, Confidence, Item, NodeFate, NodeOutcome, Plan, Risk, RiskLevel, Step,
-};
+use slicewright_core::plan::{Alternative, Confidence, NodeFate, NodeOutcome, Plan, Risk, RiskLevel, Step};
 use slicewright_core::policy::Method;
 use slicewright_core::units::counted;
 use slicewright_core::usage::{Finding, Severity};
@@ -306,12 +306,19 @@ pub(super) fn risk_line(risk: &Risk) -> RiskLine {
     RiskLine { level: level(Some(risk.level)), rule: risk.rule.clone(), text: risk.text.clone() }
 }
 
+/// Each caution once, with the workloads that it is about.
 fn cautions(plan: &Plan) -> Vec<String> {
-    let of = |item: &Item| -> Vec<String> {
-        let id = tick(&item.fit.workload.to_string());
-        item.fit.cautions.iter().map(|reason| format!("{id}: {}", reason_words(reason))).collect()
+    let mut about: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for item in &plan.items {
+        for reason in &item.fit.cautions {
+            about.entry(reason_words(reason)).or_default().push(item.fit.workload.to_string());
+        }
+    }
+    let line = |(text, ids): (String, Vec<String>)| {
+        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        format!("{}: {text}", some_of(&ids, 5))
     };
-    plan.items.iter().flat_map(of).collect()
+    about.into_iter().map(line).collect()
 }
 
 /// A reason with its way out.

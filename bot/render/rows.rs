@@ -8,6 +8,7 @@ use serde::Serialize;
 use slicewright_core::fit::Verdict;
 use slicewright_core::ids::WorkloadId;
 use slicewright_core::plan::{Change, Item, MigEntry, Plan};
+use slicewright_core::units::Mib;
 
 use super::escape::{cut, tick};
 
@@ -66,9 +67,7 @@ fn config_row(change: &Change, plan: &Plan) -> Option<Row> {
             field: format!("{}, replicas of {}", tick(key), tick(resource)),
             before: none(),
             after: replicas.to_string(),
-            why: plan.items.first().map_or_else(String::new, |item| {
-                format!("the largest peaks together fit {} usable", item.share_memory)
-            }),
+            why: peaks_words(*replicas, plan),
         }),
         Change::LabelNodes { .. } | Change::SetWorkloadResource { .. } => None,
     }
@@ -134,20 +133,41 @@ pub(super) fn workload_words(id: &WorkloadId) -> String {
 
 fn needs_words(item: &Item) -> String {
     match &item.fit.needs {
+        Some(needs) if shares_memory(item) => format!("peak {}, {}", needs.peak, gets_words(item)),
         Some(needs) => format!("peak {}, needs {}, {}", needs.peak, needs.memory, gets_words(item)),
         None => String::new(),
     }
 }
 
-/// What it gets; a time slice has no memory of its own.
-pub(super) fn gets_words(item: &Item) -> String {
+/// Its memory is the card's: what counts are the peaks together, and the headroom is what the card keeps free.
+pub(super) fn shares_memory(item: &Item) -> bool {
     match &item.fit.verdict {
-        Verdict::Mig { .. } => format!("gets {}", item.share_memory),
+        Verdict::Mig { .. } => false,
         Verdict::TimeSlicing
         | Verdict::KeepWhole { .. }
         | Verdict::NotEnoughEvidence { .. }
-        | Verdict::Excluded { .. } => format!("shares {} with others", item.share_memory),
+        | Verdict::Excluded { .. } => true,
     }
+}
+
+/// What it gets; a time slice has no memory of its own.
+pub(super) fn gets_words(item: &Item) -> String {
+    if shares_memory(item) {
+        return format!("shares {} with others", item.share_memory);
+    }
+    format!("gets {}", item.share_memory)
+}
+
+/// Why so many replicas: the largest peaks that may meet on one card.
+fn peaks_words(replicas: u32, plan: &Plan) -> String {
+    let mut peaks: Vec<Mib> =
+        plan.items.iter().filter_map(|item| item.fit.needs.as_ref().map(|needs| needs.peak)).collect();
+    peaks.sort_unstable();
+    let largest: Vec<Mib> = peaks.into_iter().rev().take(replicas as usize).collect();
+    let usable = plan.items.iter().map(|item| item.share_memory).min().unwrap_or_default();
+    let n = largest.len();
+    let sum: Mib = largest.into_iter().sum();
+    format!("the {n} largest peaks are {sum} together, of {usable} that may be filled")
 }
 
 /// The first few names, and how many more there are.

@@ -379,10 +379,56 @@ pub(super) fn time_slicing() -> Sample {
         price_source: String::new(),
         condition: "somebody has to switch off the freed nodes".into(),
     };
+    plan.rollout = vec![
+        step(
+            "Add the config `a10g-x4` to the map `time-slicing-config` of namespace `gpu-operator`",
+            &[],
+            "the map holds the key",
+            "nothing restarts",
+            "",
+        ),
+        step(
+            "Set the label on `ml-dev-01`",
+            &["kubectl label node ml-dev-01 nvidia.com/device-plugin.config=a10g-x4 --overwrite"],
+            "4 `nvidia.com/gpu` allocatable on the node",
+            "the device plugin restarts, within a minute; running pods stay",
+            "set the label to its old value, or remove it",
+        ),
+        step(
+            "Cordon and drain the other nodes",
+            &["kubectl cordon ml-dev-02 ml-dev-03 ml-dev-04", "kubectl drain ml-dev-02 --ignore-daemonsets"],
+            "all notebooks are Running on `ml-dev-01`",
+            "each notebook restarts once and loses what its kernel holds in memory",
+            "uncordon the nodes; the notebooks schedule there again",
+        ),
+    ];
+    plan.rollback = vec![
+        step("Uncordon the other nodes", &["kubectl uncordon ml-dev-02 ml-dev-03 ml-dev-04"], "", "", ""),
+        step(
+            "Remove the label, so that `ml-dev-01` offers 1 GPU again",
+            &["kubectl label node ml-dev-01 nvidia.com/device-plugin.config-"],
+            "1 `nvidia.com/gpu` allocatable",
+            "",
+            "",
+        ),
+    ];
+    plan.alternatives = vec![
+        Alternative { name: "MIG".into(), n_cards: None, reason: "an A10G cannot be cut by MIG".into() },
+        Alternative {
+            name: "nothing".into(),
+            n_cards: Some(4),
+            reason: "holds 4 cards at 19 % of their memory".into(),
+        },
+    ];
     plan.proof.sentences = vec![
         "the four peaks are 17,920 MiB together, and one card has 18,422 MiB usable (80 % of 23,028 MiB)"
             .into(),
     ];
+    plan.risks = vec![Risk {
+        rule: "drain".into(),
+        level: RiskLevel::Medium,
+        text: "3 notebooks restart and lose what their kernels hold in memory".into(),
+    }];
     plan.risks.insert(
         0,
         Risk {

@@ -35,7 +35,11 @@ pub(super) fn terminal(view: &View<'_>) -> String {
     for item in plan.items.iter().take(SHOWN) {
         let id = plain(&item.fit.workload.to_string());
         let needs = item.fit.needs.as_ref().map_or_else(String::new, |needs| {
-            format!("peak {:>10}, needs {:>10}", needs.peak.to_string(), needs.memory.to_string())
+            let peak = format!("peak {:>10}", needs.peak.to_string());
+            if super::rows::shares_memory(item) {
+                return peak;
+            }
+            format!("{peak}, needs {:>10}", needs.memory.to_string())
         });
         lines.push(format!("  {id:<width$}  {needs}  -> {} ({})", item.share, item.share_memory));
     }
