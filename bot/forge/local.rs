@@ -1,1 +1,427 @@
 //! A plain git directory: dry runs, and forges without an API.
+//!
+//! Branches and commits go into the repository, each merge request is a Markdown file in a folder beside it. What is
+//! written in which case is the question of `core::review::lifecycle`.
+//!
+//! The file starts with a line `State: open`. A person who does not want the change writes `declined` there, or
+//! deletes the branch; writing `open` again brings it back.
+//!
+//! Objects are written first, then a note of the new head beside the file, then the branch, then the file, and the
+//! note goes; closing writes the file first. A run that is stopped in between leaves nothing that the next one cannot
+//! complete.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use slicewright_core::review::metadata::{Metadata, State};
+
+use super::git::{Entry, Git, Signature};
+use super::{Commit, Forge, ForgeError, Found, FoundCommit, FoundRequest, Tree};
+
+/// Where the repository is, and who the bot is in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// Folder of the repository, bare or with a work tree.
+    pub repository: PathBuf,
+    /// Folder for the merge requests, one Markdown file each; made when it is first needed.
+    pub requests: PathBuf,
+    /// Branch that proposals are for; else the one that the repository's `HEAD` names.
+    #[serde(default)]
+    pub default_branch: Option<String>,
+    /// First part of every branch that the bot writes; it writes no other.
+    #[serde(default = "default_prefix")]
+    pub branch_prefix: String,
+    /// Name on the bot's commits.
+    #[serde(default = "default_name")]
+    pub author_name: String,
+    /// E-mail address on the bot's commits: how it tells its own from those of people.
+    #[serde(default = "default_email")]
+    pub author_email: String,
+    /// Addresses that earlier commits of the bot carry.
+    #[serde(default)]
+    pub former_emails: Vec<String>,
+}
+
+fn default_prefix() -> String {
+    "slicewright".into()
+}
+
+fn default_name() -> String {
+    "Slicewright".into()
+}
+
+fn default_email() -> String {
+    "slicewright@localhost.invalid".into()
+}
+
+impl Settings {
+    /// The defaults for a repository and a folder for its merge requests.
+    pub fn new(repository: impl Into<PathBuf>, requests: impl Into<PathBuf>) -> Self {
+        Self {
+            repository: repository.into(),
+            requests: requests.into(),
+            default_branch: None,
+            branch_prefix: default_prefix(),
+            author_name: default_name(),
+            author_email: default_email(),
+            former_emails: Vec::new(),
+        }
+    }
+}
+
+/// A git directory as a forge.
+#[derive(Clone, Debug)]
+pub struct Local {
+    git: Git,
+    settings: Settings,
+}
+
+impl Local {
+    /// Opens the repository; nothing is written.
+    ///
+    /// # Errors
+    /// When there is no repository, or the settings name things that git would take for something else.
+    pub fn open(settings: Settings) -> Result<Self, ForgeError> {
+        let git = Git::open(&settings.repository)?;
+        for (what, value) in [("name", &settings.author_name), ("e-mail", &settings.author_email)] {
+            if value.trim().is_empty() || value.contains(['<', '>', '\n', '\0']) {
+                return Err(ForgeError::Denied {
+                    what: format!("the author {what} `{}`", value.escape_debug()),
+                });
+            }
+        }
+        Ok(Self { git, settings })
+    }
+
+    fn default_ref(&self) -> Result<String, ForgeError> {
+        match &self.settings.default_branch {
+            Some(branch) => self.checked_ref(branch),
+            None => self.git.head_ref(),
+        }
+    }
+
+    /// `refs/heads/<branch>`, if that is a name that git takes for a branch.
+    fn checked_ref(&self, branch: &str) -> Result<String, ForgeError> {
+        let name = format!("refs/heads/{branch}");
+        if branch.starts_with('-') || branch.contains(['\0', '\n']) || !self.git.is_ref_name(&name)? {
+            return Err(ForgeError::Denied { what: format!("the branch name `{}`", branch.escape_debug()) });
+        }
+        Ok(name)
+    }
+
+    /// As [`Local::checked_ref`], and ours to write.
+    fn own_ref(&self, branch: &str) -> Result<String, ForgeError> {
+        let ours =
+            branch.strip_prefix(&self.settings.branch_prefix).is_some_and(|rest| rest.starts_with('/'));
+        let name = self.checked_ref(branch)?;
+        if !ours {
+            let prefix = &self.settings.branch_prefix;
+            return Err(ForgeError::Denied {
+                what: format!("writing `{branch}`, which is not below `{prefix}/`,"),
+            });
+        }
+        if self.git.head_ref().ok().as_deref() == Some(&name) {
+            let what = format!("writing `{branch}`, which is checked out in `{}`,", self.git.name());
+            return Err(ForgeError::Denied { what });
+        }
+        Ok(name)
+    }
+
+    fn file(&self, branch: &str) -> PathBuf {
+        self.settings.requests.join(format!("{}.md", branch.replace('/', "__")))
+    }
+
+    /// Where the head stands while branch and file do not agree yet.
+    fn note(&self, branch: &str) -> PathBuf {
+        self.settings.requests.join(format!(".{}.head", branch.replace('/', "__")))
+    }
+
+    fn write_note(&self, branch: &str, head: &str) -> Result<(), ForgeError> {
+        let path = self.note(branch);
+        let broken = |cause: std::io::Error| failed(format!("cannot write `{}`", path.display()), cause);
+        std::fs::create_dir_all(&self.settings.requests).map_err(broken)?;
+        replace(&path, head.as_bytes()).map_err(broken)
+    }
+
+    fn remove_note(&self, branch: &str) -> Result<(), ForgeError> {
+        let path = self.note(branch);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(failed(format!("cannot remove `{}`", path.display()), error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn request(&self, branch: &str) -> Result<Option<FoundRequest>, ForgeError> {
+        let path = self.file(branch);
+        let broken = |cause: std::io::Error| failed(format!("cannot read `{}`", path.display()), cause);
+        match std::fs::symlink_metadata(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(broken(error)),
+            Ok(facts) if facts.is_file() => {}
+            Ok(_) => {
+                return Err(ForgeError::Denied {
+                    what: format!("`{}`, which is not a plain file,", path.display()),
+                });
+            }
+        }
+        let text = std::fs::read(&path).map_err(broken)?;
+        Ok(Some(parse_request(&String::from_utf8_lossy(&text), path.display().to_string())))
+    }
+
+    /// The change of `commit` against the default branch at `main`.
+    fn change_of(&self, commit: &str, main: &str) -> Result<Option<Change>, ForgeError> {
+        let Some(base) = self.git.merge_base(main, commit)? else { return Ok(None) };
+        let files = self.git.diff(&base, commit)?;
+        let moved = self.git.diff(&base, main)?;
+        let there = self.git.diff(main, commit)?;
+        let merged =
+            commit == base || (!files.is_empty() && files.keys().all(|path| !there.contains_key(path)));
+        Ok(Some(Change {
+            stale: files.keys().filter(|path| moved.contains_key(*path)).cloned().collect(),
+            base,
+            files,
+            merged,
+        }))
+    }
+
+    /// Writes the merge request's file, unless it says so already.
+    fn write_file(&self, branch: &str, title: &str, body: &str) -> Result<PathBuf, ForgeError> {
+        let path = self.file(branch);
+        let text = format_request(title, body);
+        if std::fs::read(&path).is_ok_and(|there| there == text.as_bytes()) {
+            return Ok(path);
+        }
+        let broken = |cause: std::io::Error| failed(format!("cannot write `{}`", path.display()), cause);
+        std::fs::create_dir_all(&self.settings.requests).map_err(broken)?;
+        replace(&path, text.as_bytes()).map_err(broken)?;
+        Ok(path)
+    }
+}
+
+/// What a commit changes, seen from the default branch.
+struct Change {
+    base: String,
+    files: BTreeMap<String, Option<Entry>>,
+    stale: std::collections::BTreeSet<String>,
+    merged: bool,
+}
+
+impl Forge for Local {
+    fn head(&self) -> Result<String, ForgeError> {
+        let name = self.default_ref()?;
+        let branch = name.strip_prefix("refs/heads/").unwrap_or(&name);
+        self.git.resolve(&format!("{name}^{{commit}}"))?.ok_or_else(|| ForgeError::NotFound {
+            what: format!("a commit on branch `{branch}` of `{}`", self.git.name()),
+        })
+    }
+
+    fn read_tree(&self, commit: &str) -> Result<Tree, ForgeError> {
+        let known = self.git.resolve(&format!("{commit}^{{commit}}"))?;
+        let known = known.ok_or_else(|| ForgeError::NotFound {
+            what: format!("commit `{}` in `{}`", commit.escape_debug(), self.git.name()),
+        })?;
+        self.git.tree(&known)
+    }
+
+    fn find(&self, branch: &str) -> Result<Found, ForgeError> {
+        let main = self.head()?;
+        let mut found = Found { request: self.request(branch)?, ..Found::default() };
+        found.branch_head = self.git.resolve(&format!("{}^{{commit}}", self.checked_ref(branch)?))?;
+        let unfinished = std::fs::read_to_string(self.note(branch)).ok();
+        found.unfinished_head = unfinished.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
+        let noted =
+            found.request.as_ref().and_then(|request| Metadata::parse(&request.body)).map(|noted| noted.head);
+        if let Some(head) = found.branch_head.clone() {
+            let change = self.change_of(&head, &main)?.ok_or_else(|| ForgeError::Failed {
+                what: format!(
+                    "branch `{branch}` of `{}` has no commit in common with the default branch",
+                    self.git.name()
+                ),
+                cause: None,
+            })?;
+            found.commits = (self.git.log(&main, &head)?.into_iter())
+                .map(|(id, emails)| FoundCommit { id, emails })
+                .collect();
+            let present =
+                change.files.iter().filter_map(|(path, entry)| Some((path.clone(), entry.as_ref()?)));
+            // A symlink or submodule is not ours; its mode keeps it from looking like a file that we wrote.
+            let ids = present
+                .filter(|(_, entry)| entry.mode.starts_with("100"))
+                .map(|(path, entry)| (path, entry.id.clone()));
+            let mut contents = self.git.blobs(&ids.collect())?;
+            found.changed = (change.files.into_iter())
+                .map(|(path, entry)| {
+                    let content =
+                        entry.map(|entry| contents.remove(&path).unwrap_or_else(|| entry.mode.into_bytes()));
+                    (path, content)
+                })
+                .collect();
+            found.stale = change.stale;
+            // A branch that a person put back to a commit of the default branch is not a merged proposal.
+            found.merged = change.merged && (change.base != head || noted.as_ref() == Some(&head));
+            found.base = Some(change.base);
+        }
+        if let (false, Some(noted)) = (found.merged, noted)
+            && self.git.resolve(&format!("{noted}^{{commit}}"))?.is_some()
+        {
+            found.merged = self.change_of(&noted, &main)?.is_some_and(|change| change.merged);
+        }
+        Ok(found)
+    }
+
+    fn publish(
+        &self,
+        branch: &str,
+        expected_head: Option<&str>,
+        commit: &Commit,
+    ) -> Result<String, ForgeError> {
+        let name = self.own_ref(branch)?;
+        if self.git.resolve(&name)?.as_deref() != expected_head {
+            return Err(ForgeError::Conflict { what: format!("`{branch}` of `{}`", self.git.name()) });
+        }
+        let base = self.git.resolve(&format!("{}^{{commit}}", commit.base))?;
+        let base =
+            base.ok_or_else(|| ForgeError::NotFound { what: format!("base commit `{}`", commit.base) })?;
+        let there = self.git.entries(&base)?;
+        let mut entries = BTreeMap::new();
+        for (path, content) in &commit.files {
+            let mode = writable(path, &there)?;
+            let entry = match content {
+                Some(content) => Some((mode, self.git.write_blob(content)?)),
+                None => None,
+            };
+            entries.insert(path.clone(), entry);
+        }
+        let tree = self.git.write_tree(&base, &entries)?;
+        if self.git.resolve(&format!("{base}^{{tree}}"))?.as_deref() == Some(tree.as_str()) {
+            return Err(ForgeError::Failed {
+                what: format!("the commit for `{branch}` changes nothing"),
+                cause: None,
+            });
+        }
+        // The base's own time: equal input gives an equal commit, whenever it is made.
+        let seconds = self.git.committed_at(&base)?;
+        let by = Signature {
+            name: &self.settings.author_name,
+            email: &self.settings.author_email,
+            seconds: &seconds,
+        };
+        let id = self.git.write_commit(&tree, &base, &commit.message, &by)?;
+        if expected_head != Some(id.as_str()) {
+            self.write_note(branch, &id)?;
+            if let Err(error) = self.git.move_ref(&name, expected_head, Some(&id)) {
+                // The note speaks of a commit that is nowhere; the reason to report is the one above.
+                drop(self.remove_note(branch));
+                return Err(error);
+            }
+        }
+        Ok(id)
+    }
+
+    fn write_request(&self, branch: &str, title: &str, body: &str) -> Result<String, ForgeError> {
+        self.own_ref(branch)?;
+        let path = self.write_file(branch, title, body)?;
+        self.remove_note(branch)?;
+        Ok(path.display().to_string())
+    }
+
+    fn close(
+        &self,
+        branch: &str,
+        expected_head: Option<&str>,
+        title: &str,
+        body: &str,
+    ) -> Result<(), ForgeError> {
+        let name = self.own_ref(branch)?;
+        if expected_head.is_some() && self.git.resolve(&name)?.as_deref() != expected_head {
+            return Err(ForgeError::Conflict { what: format!("`{branch}` of `{}`", self.git.name()) });
+        }
+        self.write_file(branch, title, body)?;
+        self.remove_note(branch)?;
+        match expected_head {
+            Some(head) => self.git.move_ref(&name, Some(head), None),
+            None => Ok(()),
+        }
+    }
+
+    fn own_emails(&self) -> Vec<String> {
+        std::iter::once(&self.settings.author_email).chain(&self.settings.former_emails).cloned().collect()
+    }
+}
+
+/// The mode that `path` gets, or why it may not be written.
+fn writable(path: &str, there: &BTreeMap<String, Entry>) -> Result<String, ForgeError> {
+    let denied =
+        |why: &str| ForgeError::Denied { what: format!("writing `{}`, {why},", path.escape_debug()) };
+    let bad_part =
+        |part: &str| part.is_empty() || part == "." || part == ".." || part.eq_ignore_ascii_case(".git");
+    if path.starts_with('-') || path.contains(['\0', '\\', '\n']) || path.split('/').any(bad_part) {
+        return Err(denied("which is not a plain path inside the repository"));
+    }
+    if [".github/", ".gitlab/", ".forgejo/", ".gitea/"].iter().any(|folder| path.starts_with(folder))
+        || path == ".gitlab-ci.yml"
+    {
+        return Err(denied("which is how the repository is built"));
+    }
+    for (end, _) in path.match_indices('/') {
+        if there.get(&path[..end]).is_some_and(|entry| entry.mode != "040000") {
+            return Err(denied("whose folder is a symlink, a submodule or a file"));
+        }
+    }
+    match there.get(path).map(|entry| entry.mode.as_str()) {
+        None => Ok("100644".into()),
+        Some(mode @ ("100644" | "100755")) => Ok(mode.into()),
+        Some(_) => Err(denied("which is a symlink, a submodule or a folder")),
+    }
+}
+
+/// The file's text. Its first line is for people: it says the state and takes their answer.
+fn format_request(title: &str, body: &str) -> String {
+    let state = Metadata::parse(body).map_or("closed", |noted| noted.state.name());
+    let title: String = title.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    format!("State: {state}\n\n# {}\n\n{}\n", title.trim(), body.trim())
+}
+
+/// Reads [`format_request`] text back, with what people do to it: line ends, blank lines, another state.
+fn parse_request(text: &str, url: String) -> FoundRequest {
+    let text = text.trim_start_matches('\u{feff}').replace("\r\n", "\n");
+    let first = |text: &str, marker: &str| -> Option<(String, String)> {
+        let (line, rest) = text.split_once('\n').unwrap_or((text, ""));
+        let value = line.get(..marker.len()).filter(|start| start.eq_ignore_ascii_case(marker))?;
+        Some((line[value.len()..].trim().to_owned(), rest.trim_start().to_owned()))
+    };
+    let (state, rest) = first(text.trim_start(), "State:")
+        .map_or_else(|| (None, text.trim_start().to_owned()), |(state, rest)| (Some(state), rest));
+    let (title, body) = first(&rest, "# ").unwrap_or_else(|| (String::new(), rest.clone()));
+    let open = match state {
+        Some(state) => state.eq_ignore_ascii_case("open"),
+        // Somebody removed the line: what the bot wrote last holds.
+        None => Metadata::parse(&body).is_none_or(|noted| noted.state == State::Open),
+    };
+    FoundRequest { open, title, body: body.trim_end().to_owned(), url }
+}
+
+/// Writes a file as a whole or not at all.
+fn replace(path: &Path, content: &[u8]) -> std::io::Result<()> {
+    let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let temporary = path.with_file_name(format!(".{name}.{}.tmp", std::process::id()));
+    let write = || {
+        let mut file = std::fs::File::create(&temporary)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        std::fs::rename(&temporary, path)
+    };
+    write().inspect_err(|_| drop(std::fs::remove_file(&temporary)))
+}
+
+fn failed(what: String, cause: std::io::Error) -> ForgeError {
+    ForgeError::Failed { what, cause: Some(Box::new(cause)) }
+}
+
+#[cfg(test)]
+mod tests;

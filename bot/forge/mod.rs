@@ -2,9 +2,12 @@
 //!
 //! The forge is the truth about a proposal. A JSON or git type never leaves an adapter's folder.
 
+mod git;
 pub mod local;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use slicewright_core::review::lifecycle::{Observed, ObservedCommit, ObservedRequest};
 
 /// What an adapter may fail with; the variants are what its caller does differently.
 #[derive(Debug, thiserror::Error)]
@@ -61,18 +64,45 @@ pub struct Commit {
 }
 
 /// What the forge shows of one proposal now.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// Head of the branch, if the branch exists.
     pub branch_head: Option<String>,
     /// Commits on the branch that are not on its base, oldest first.
     pub commits: Vec<FoundCommit>,
+    /// Commit of the default branch that the branch grew from.
+    pub base: Option<String>,
     /// Content differences of the branch against its base commit, by path: `None` where the file is absent.
     pub changed: BTreeMap<String, Option<Vec<u8>>>,
+    /// Paths of `changed` whose content on the default branch is no longer that of `base`.
+    pub stale: BTreeSet<String>,
     /// The merge request, if there is one.
     pub request: Option<FoundRequest>,
+    /// Head that the bot noted before it moved the branch, where the text was not written since: its own, whatever
+    /// the text says.
+    pub unfinished_head: Option<String>,
     /// The branch's change is on the default branch already.
     pub merged: bool,
+}
+
+impl Found {
+    /// The same in the words of the decision about it.
+    pub fn observed(&self) -> Observed {
+        let commit =
+            |found: &FoundCommit| ObservedCommit { id: found.id.clone(), emails: found.emails.clone() };
+        Observed {
+            branch_head: self.branch_head.clone(),
+            commits: self.commits.iter().map(commit).collect(),
+            files: self.changed.clone(),
+            stale: self.stale.clone(),
+            request: self.request.as_ref().map(|found| ObservedRequest {
+                open: found.open,
+                title: found.title.clone(),
+                body: found.body.clone(),
+            }),
+            merged: self.merged,
+        }
+    }
 }
 
 /// A commit as found on the branch.

@@ -1,1 +1,413 @@
 //! Observed proposal and plan to the next action.
+//!
+//! The state is worked out anew from what the forge shows, each time; nothing is trusted from a cache. Carrying the
+//! action out is the question of `engine`. It must not ask at all when the measurement failed or is partial: "no
+//! finding" closes proposals, and a silent Prometheus is not "no finding".
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::civil::Date;
+
+use super::metadata::{self, Metadata, State};
+
+/// Days after which a decline lapses. Doubled, a pool that changed twice over stays unseen for a year.
+const DECLINE_DAYS: i32 = 180;
+
+/// What the forge shows of one proposal now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Observed {
+    /// Head of the branch, if the branch exists.
+    pub branch_head: Option<String>,
+    /// Commits on the branch that are not on its base, oldest first.
+    pub commits: Vec<ObservedCommit>,
+    /// What the branch changes, by path; `None` where it removes the file.
+    pub files: BTreeMap<String, Option<Vec<u8>>>,
+    /// Paths that the branch changes and that changed on the default branch since.
+    pub stale: BTreeSet<String>,
+    /// The proposal's text, if there is one.
+    pub request: Option<ObservedRequest>,
+    /// The branch's change is on the default branch.
+    pub merged: bool,
+}
+
+/// A commit as seen on the branch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObservedCommit {
+    /// Commit id.
+    pub id: String,
+    /// Author and committer e-mail.
+    pub emails: [String; 2],
+}
+
+/// A proposal's text as seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObservedRequest {
+    /// Open, or closed by whomever.
+    pub open: bool,
+    /// Title.
+    pub title: String,
+    /// Text, with the hidden block.
+    pub body: String,
+}
+
+/// The proposal as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Title.
+    pub title: String,
+    /// Text, without the hidden block.
+    pub body: String,
+    /// The plan's fingerprint.
+    pub fingerprint: String,
+    /// Whole new content by path; `None` removes the file. Only files that differ from the default branch, as they
+    /// are compared with what the branch changes. Empty: the repository says all of it already.
+    pub files: BTreeMap<String, Option<Vec<u8>>>,
+    /// Method of the plan, `MIG`.
+    pub method: String,
+    /// Cards that the plan frees.
+    pub cards_freed: u32,
+}
+
+/// What the bot knows of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Own {
+    /// E-mail addresses of its commits, former ones included.
+    pub emails: BTreeSet<String>,
+    /// Heads that it remembers having made, besides the one in the hidden block: the commit of a run that was stopped
+    /// between the branch and the text.
+    pub heads: BTreeSet<String>,
+}
+
+/// What to do next, with the reason that people read.
+#[must_use]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Make the proposal: the branch, unless it is there already, and the text.
+    Open {
+        /// Write the branch; its head must still be what was observed.
+        push: bool,
+        /// Why.
+        reason: String,
+    },
+    /// Bring an open proposal up to date.
+    Update {
+        /// Write the branch; its head must still be what was observed.
+        push: bool,
+        /// Write the text.
+        text: bool,
+        /// Why.
+        reason: String,
+    },
+    /// Write nothing at all.
+    Leave {
+        /// Why.
+        reason: String,
+    },
+    /// Close the proposal, for its reason is gone.
+    Withdraw {
+        /// Why.
+        reason: String,
+    },
+    /// Write nothing: the branch holds work that is not the bot's.
+    StopEdited {
+        /// Commits that are not the bot's; empty when only the head is not where the bot left it.
+        commits: Vec<String>,
+        /// What was found and what a person can do.
+        reason: String,
+    },
+    /// Note in the text that the change was merged. The branch is left to whoever merged it.
+    RecordMerged {
+        /// How it is known.
+        reason: String,
+    },
+    /// Note in the text that a person said no; its fingerprint is not proposed again.
+    RecordDeclined {
+        /// Only the bot wrote the branch: delete it.
+        delete_branch: bool,
+        /// How it is known.
+        reason: String,
+    },
+}
+
+impl Action {
+    /// One word for logs and JSON.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Open { .. } => "open",
+            Self::Update { .. } => "update",
+            Self::Leave { .. } => "leave",
+            Self::Withdraw { .. } => "withdraw",
+            Self::StopEdited { .. } => "stop-edited",
+            Self::RecordMerged { .. } => "record-merged",
+            Self::RecordDeclined { .. } => "record-declined",
+        }
+    }
+
+    /// Why.
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::Open { reason, .. }
+            | Self::Update { reason, .. }
+            | Self::Leave { reason }
+            | Self::Withdraw { reason }
+            | Self::StopEdited { reason, .. }
+            | Self::RecordMerged { reason }
+            | Self::RecordDeclined { reason, .. } => reason,
+        }
+    }
+
+    fn leave(reason: impl Into<String>) -> Self {
+        Self::Leave { reason: reason.into() }
+    }
+}
+
+/// Decides what to do next. `wanted` is `None` when the measurement is complete and nothing is to be proposed.
+pub fn decide(observed: &Observed, wanted: Option<&Wanted>, own: &Own, today: Date) -> Action {
+    let wanted_files = wanted.filter(|wanted| !wanted.files.is_empty());
+    let Some(request) = &observed.request else {
+        return without_request(observed, wanted_files, own);
+    };
+    let Some(known) = Metadata::parse(&request.body) else {
+        return Action::leave(
+            "the proposal's hidden block is gone or damaged, so that the bot cannot know whose text it is: remove the proposal and its branch to get a fresh one",
+        );
+    };
+    if request.open && known.state == State::Open {
+        return open(observed, request, &known, wanted, own);
+    }
+    if request.open {
+        return reopened(observed, &known, wanted_files, own);
+    }
+    if matches!(known.state, State::Declined | State::Withdrawn) && left_over(observed, &known, own) {
+        let reason = format!(
+            "it was {}, and its branch is still there: a run was stopped in between",
+            known.state.name()
+        );
+        if known.state == State::Withdrawn && wanted_files.is_none() {
+            return Action::Withdraw { reason };
+        }
+        if known.state == State::Declined {
+            return Action::RecordDeclined { delete_branch: true, reason };
+        }
+    }
+    match known.state {
+        State::Open => closed_by_a_person(observed, &known, own),
+        State::Declined => match (wanted_files, lapsed(&known, wanted_files, today)) {
+            (None, _) => Action::leave("declined, and there is nothing to propose now"),
+            (Some(_), None) => Action::leave(declined_sentence(&known)),
+            (Some(_), Some(why)) => again(observed, own, format!("the decline lapsed: {why}")),
+        },
+        State::Withdrawn => match wanted_files {
+            None => Action::leave("withdrawn, and there is still nothing to propose"),
+            Some(_) => again(observed, own, "the finding is back after it was withdrawn".into()),
+        },
+        State::Merged => match wanted_files {
+            None => Action::leave("merged; the repository says all of it"),
+            Some(wanted) if wanted.fingerprint == known.fingerprint => Action::leave(
+                "merged, and the same change would be proposed: it was taken back on the base branch since",
+            ),
+            Some(_) => again(observed, own, "the last proposal was merged; this is another one".into()),
+        },
+    }
+}
+
+/// No text: nothing is there, or a branch whose text was never written.
+fn without_request(observed: &Observed, wanted: Option<&Wanted>, own: &Own) -> Action {
+    let Some(head) = &observed.branch_head else {
+        return match wanted {
+            Some(_) => Action::Open { push: true, reason: "there is no proposal yet".into() },
+            None => Action::leave("nothing to propose"),
+        };
+    };
+    if observed.commits.is_empty() || !strangers(observed, own).is_empty() {
+        return edited(observed, own, "the branch exists, has no proposal, and was not made by the bot");
+    }
+    // Without a text there is no note of the last head. The e-mail addresses of author and committer say that only
+    // the bot wrote here, so nothing of a person can be lost.
+    match wanted {
+        Some(wanted) if wanted.files == observed.files => Action::Open {
+            push: false,
+            reason: format!(
+                "the bot's branch is there at {head}, its text is not: a run was stopped in between"
+            ),
+        },
+        Some(_) => Action::Open {
+            push: true,
+            reason: "the bot's branch is there without its text, and the change is another one by now".into(),
+        },
+        None => Action::Withdraw {
+            reason: "the bot's branch has no text, and there is nothing to propose".into(),
+        },
+    }
+}
+
+/// The text is there and open.
+fn open(
+    observed: &Observed,
+    request: &ObservedRequest,
+    known: &Metadata,
+    wanted: Option<&Wanted>,
+    own: &Own,
+) -> Action {
+    if observed.merged {
+        return Action::RecordMerged {
+            reason: format!("the change of {} is on the base branch", short(&known.head)),
+        };
+    }
+    let Some(head) = &observed.branch_head else {
+        return Action::RecordDeclined {
+            delete_branch: false,
+            reason: "a person deleted the branch without merging it".into(),
+        };
+    };
+    let foreign = strangers(observed, own);
+    if !foreign.is_empty() {
+        return edited(observed, own, "there are commits on the branch that are not the bot's");
+    }
+    let same_files = wanted.is_some_and(|wanted| wanted.files == observed.files);
+    if *head != known.head && !own.heads.contains(head) && !same_files {
+        return edited(
+            observed,
+            own,
+            &format!("the branch is not at {}, where the bot left it", short(&known.head)),
+        );
+    }
+    let wanted = match wanted {
+        None => return Action::Withdraw { reason: "the measurement no longer supports the change".into() },
+        Some(wanted) if wanted.files.is_empty() => {
+            return Action::Withdraw { reason: "the base branch says all of it already".into() };
+        }
+        Some(wanted) => wanted,
+    };
+    update(observed, request, known, wanted, head)
+}
+
+/// Which of branch and text differ from what is wanted.
+fn update(
+    observed: &Observed,
+    request: &ObservedRequest,
+    known: &Metadata,
+    wanted: &Wanted,
+    head: &str,
+) -> Action {
+    let same_plan = wanted.fingerprint == known.fingerprint;
+    let same_files = wanted.files == observed.files;
+    let push = !same_files && (!same_plan || !observed.stale.is_empty());
+    let by_hand = metadata::body_hash(&request.body) != known.body_hash;
+    let same_text = metadata::body_hash(&wanted.body) == known.body_hash && wanted.title == request.title;
+    // A text that a person edited is theirs for as long as it still describes the branch.
+    let text = push || !same_plan || *head != known.head || (!same_text && !by_hand);
+    let reason = match (push, text) {
+        (true, _) if !same_plan => "the plan changed".to_owned(),
+        (true, _) => format!("the base branch changed in files of the proposal: {}", list(&observed.stale)),
+        (false, true) if !same_plan => "the plan changed; the files are the same".to_owned(),
+        (false, true) if *head != known.head => {
+            "the branch is up to date, the text was not written yet".to_owned()
+        }
+        (false, true) => "the evidence changed; the branch stays, so that approvals hold".to_owned(),
+        (false, false) if by_hand && !same_text => {
+            return Action::leave("a person edited the text; it is left as it is while the plan is the same");
+        }
+        (false, false) if !same_files => {
+            return Action::leave("the plan is the same, so the branch stays as it was reviewed");
+        }
+        (false, false) => return Action::leave("nothing differs"),
+    };
+    Action::Update { push, text, reason }
+}
+
+/// A person opened a closed proposal again: that is a wish, and drops a decline.
+fn reopened(observed: &Observed, known: &Metadata, wanted: Option<&Wanted>, own: &Own) -> Action {
+    if observed.merged && known.state == State::Merged {
+        return Action::leave("merged; opening it again changes nothing");
+    }
+    match wanted {
+        Some(_) => {
+            again(observed, own, format!("a person opened it again after it was {}", known.state.name()))
+        }
+        None => Action::Withdraw {
+            reason: "a person opened it again, and there is nothing to propose now".into(),
+        },
+    }
+}
+
+/// A new round on the same branch name.
+fn again(observed: &Observed, own: &Own, reason: String) -> Action {
+    if strangers(observed, own).is_empty() {
+        return Action::Open { push: true, reason };
+    }
+    edited(observed, own, "there are commits on the branch that are not the bot's")
+}
+
+/// It was closed, and not by the bot.
+fn closed_by_a_person(observed: &Observed, known: &Metadata, own: &Own) -> Action {
+    if observed.merged {
+        return Action::RecordMerged {
+            reason: format!("the change of {} is on the base branch", short(&known.head)),
+        };
+    }
+    Action::RecordDeclined {
+        delete_branch: left_over(observed, known, own),
+        reason: "a person closed it".into(),
+    }
+}
+
+/// The branch is there as the bot left it, and nobody else wrote on it.
+fn left_over(observed: &Observed, known: &Metadata, own: &Own) -> bool {
+    observed.branch_head.as_ref() == Some(&known.head) && strangers(observed, own).is_empty()
+}
+
+/// Why a decline no longer holds, if so.
+fn lapsed(known: &Metadata, wanted: Option<&Wanted>, today: Date) -> Option<String> {
+    let wanted = wanted?;
+    if wanted.method != known.method {
+        return Some(format!("the method is {} now and was {}", wanted.method, known.method));
+    }
+    if wanted.cards_freed != known.cards_freed {
+        return Some(format!("it would free {} GPUs now and {} then", wanted.cards_freed, known.cards_freed));
+    }
+    let days = known.closed_on?.until(today).ok()?.get_days();
+    (days >= DECLINE_DAYS).then(|| format!("it is {days} days old"))
+}
+
+fn declined_sentence(known: &Metadata) -> String {
+    let day = known.closed_on.map_or_else(|| "earlier".to_owned(), |day| format!("on {day}"));
+    format!(
+        "declined {day}; it is proposed again after {DECLINE_DAYS} days, or when the GPUs freed or the method change"
+    )
+}
+
+/// Commits whose author or committer is not the bot.
+fn strangers(observed: &Observed, own: &Own) -> Vec<String> {
+    let foreign =
+        |commit: &&ObservedCommit| commit.emails.iter().any(|email| !own.emails.contains(email.as_str()));
+    observed.commits.iter().filter(foreign).map(|commit| commit.id.clone()).collect()
+}
+
+fn edited(observed: &Observed, own: &Own, found: &str) -> Action {
+    let commits = strangers(observed, own);
+    let which = if commits.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", commits.iter().map(|id| short(id)).collect::<Vec<_>>().join(", "))
+    };
+    let reason = format!(
+        "{found}{which}: the bot writes nothing here; merge it, or delete the branch and close the proposal to get a fresh one"
+    );
+    Action::StopEdited { commits, reason }
+}
+
+fn short(id: &str) -> &str {
+    id.get(..12).unwrap_or(id)
+}
+
+fn list(paths: &BTreeSet<String>) -> String {
+    let shown: Vec<String> = paths.iter().take(3).map(|path| format!("`{path}`")).collect();
+    match paths.len().saturating_sub(shown.len()) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

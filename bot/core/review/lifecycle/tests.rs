@@ -1,0 +1,300 @@
+//! One test a transition.
+
+use super::*;
+
+const TODAY: Date = jiff::civil::date(2026, 3, 1);
+const BOT: &str = "bot@slicewright.invalid";
+
+fn wanted() -> Wanted {
+    Wanted {
+        title: "Share GPUs".into(),
+        body: "text".into(),
+        fingerprint: "f1".into(),
+        files: BTreeMap::from([("a.yaml".into(), Some(b"new".to_vec()))]),
+        method: "MIG".into(),
+        cards_freed: 2,
+    }
+}
+
+fn own() -> Own {
+    Own { emails: BTreeSet::from([BOT.to_owned()]), heads: BTreeSet::new() }
+}
+
+fn commit(id: &str, author: &str, committer: &str) -> ObservedCommit {
+    ObservedCommit { id: id.into(), emails: [author.into(), committer.into()] }
+}
+
+fn head() -> String {
+    metadata::example().head
+}
+
+fn request(known: Metadata) -> ObservedRequest {
+    ObservedRequest {
+        open: known.state == State::Open,
+        title: "Share GPUs".into(),
+        body: known.attach("text"),
+    }
+}
+
+/// An open proposal as the bot left it.
+fn proposed() -> Observed {
+    Observed {
+        branch_head: Some(head()),
+        commits: vec![commit(&head(), BOT, BOT)],
+        files: wanted().files,
+        request: Some(request(metadata::example())),
+        ..Observed::default()
+    }
+}
+
+/// A closed one whose branch is gone.
+fn closed(state: State) -> Observed {
+    let known = Metadata { state, closed_on: Some(jiff::civil::date(2026, 2, 1)), ..metadata::example() };
+    Observed { request: Some(request(known)), ..Observed::default() }
+}
+
+#[track_caller]
+fn check(observed: &Observed, wanted: Option<&Wanted>, code: &str, says: &str) {
+    let _ = checked(observed, wanted, code, says);
+}
+
+#[track_caller]
+fn checked(observed: &Observed, wanted: Option<&Wanted>, code: &str, says: &str) -> Action {
+    let action = decide(observed, wanted, &own(), TODAY);
+    assert_eq!(action.code(), code, "{action:?}");
+    assert!(action.reason().contains(says), "{action:?}");
+    action
+}
+
+#[track_caller]
+fn check_writes(action: &Action, branch: bool, body: bool) {
+    let got = match action {
+        Action::Open { push, .. } => (*push, true),
+        Action::Update { push, text, .. } => (*push, *text),
+        Action::Leave { .. }
+        | Action::Withdraw { .. }
+        | Action::StopEdited { .. }
+        | Action::RecordMerged { .. }
+        | Action::RecordDeclined { .. } => (false, false),
+    };
+    assert_eq!(got, (branch, body), "{action:?}");
+}
+
+#[test]
+fn a_first_finding_opens() {
+    let action = checked(&Observed::default(), Some(&wanted()), "open", "no proposal yet");
+    check_writes(&action, true, true);
+    check(&Observed::default(), None, "leave", "nothing to propose");
+    let all_there = Wanted { files: BTreeMap::new(), ..wanted() };
+    check(&Observed::default(), Some(&all_there), "leave", "nothing to propose");
+}
+
+#[test]
+fn the_same_again_writes_nothing() {
+    check(&proposed(), Some(&wanted()), "leave", "nothing differs");
+}
+
+#[test]
+fn another_day_of_the_same_evidence_writes_nothing() {
+    let known = metadata::example();
+    let mut observed = proposed();
+    observed.request = Some(ObservedRequest {
+        body: known.attach("text\nData as of 2026-02-28"),
+        ..request(metadata::example())
+    });
+    let wanted = Wanted { body: "text\nData as of 2026-03-01".into(), ..wanted() };
+    check(&observed, Some(&wanted), "leave", "nothing differs");
+}
+
+#[test]
+fn another_plan_pushes_and_rewrites() {
+    let files = BTreeMap::from([("a.yaml".into(), Some(b"newer".to_vec()))]);
+    let action = checked(
+        &proposed(),
+        Some(&Wanted { fingerprint: "f2".into(), files, ..wanted() }),
+        "update",
+        "plan changed",
+    );
+    check_writes(&action, true, true);
+}
+
+#[test]
+fn another_plan_with_the_same_files_only_rewrites() {
+    let action = checked(
+        &proposed(),
+        Some(&Wanted { fingerprint: "f2".into(), ..wanted() }),
+        "update",
+        "files are the same",
+    );
+    check_writes(&action, false, true);
+}
+
+#[test]
+fn other_evidence_rewrites_the_text_alone() {
+    let action =
+        checked(&proposed(), Some(&Wanted { body: "other".into(), ..wanted() }), "update", "approvals hold");
+    check_writes(&action, false, true);
+    let action =
+        checked(&proposed(), Some(&Wanted { title: "other".into(), ..wanted() }), "update", "approvals hold");
+    check_writes(&action, false, true);
+}
+
+#[test]
+fn a_text_edited_by_a_person_stays_while_the_plan_is_the_same() {
+    let mut observed = proposed();
+    let request = observed.request.as_mut().unwrap();
+    request.body = request.body.replace("text", "text, looked at by Ann");
+    check(&observed, Some(&wanted()), "leave", "nothing differs");
+    check(&observed, Some(&Wanted { body: "other".into(), ..wanted() }), "leave", "a person edited the text");
+    check(&observed, Some(&Wanted { fingerprint: "f2".into(), ..wanted() }), "update", "plan changed");
+}
+
+#[test]
+fn a_moved_base_matters_only_where_it_touches_the_same_files() {
+    let files = BTreeMap::from([("a.yaml".into(), Some(b"new on newer base".to_vec()))]);
+    let wanted = Wanted { files, ..wanted() };
+    check(&proposed(), Some(&wanted), "leave", "as it was reviewed");
+    let stale = Observed { stale: BTreeSet::from(["a.yaml".into()]), ..proposed() };
+    let action = checked(&stale, Some(&wanted), "update", "changed in files of the proposal: `a.yaml`");
+    check_writes(&action, true, true);
+}
+
+#[test]
+fn a_vanished_finding_withdraws() {
+    check(&proposed(), None, "withdraw", "no longer supports");
+    let all_there = Wanted { files: BTreeMap::new(), ..wanted() };
+    check(&proposed(), Some(&all_there), "withdraw", "says all of it already");
+}
+
+#[test]
+fn a_persons_commit_stops_everything() {
+    for (author, committer) in [("ann@x", "ann@x"), ("ann@x", BOT), (BOT, "ann@x")] {
+        let mut observed = proposed();
+        observed.commits.push(commit("c2", author, committer));
+        observed.branch_head = Some("c2".into());
+        let expected = Action::StopEdited { commits: vec!["c2".into()], reason: String::new() };
+        for wanted in [Some(wanted()), None] {
+            let action = checked(&observed, wanted.as_ref(), "stop-edited", "not the bot's (c2)");
+            let Action::StopEdited { commits, .. } = action else { panic!("not stopped") };
+            assert_eq!(Action::StopEdited { commits, reason: String::new() }, expected);
+        }
+    }
+}
+
+#[test]
+fn a_branch_that_was_moved_stops_everything() {
+    let mut observed = proposed();
+    observed.branch_head = Some("older".into());
+    observed.commits = vec![commit("older", BOT, BOT)];
+    observed.files = BTreeMap::from([("a.yaml".into(), Some(b"old".to_vec()))]);
+    check(&observed, Some(&wanted()), "stop-edited", "where the bot left it");
+    check(&observed, None, "stop-edited", "where the bot left it");
+    let own = Own { heads: BTreeSet::from(["older".into()]), ..own() };
+    let action = decide(&observed, Some(&Wanted { fingerprint: "f2".into(), ..wanted() }), &own, TODAY);
+    check_writes(&action, true, true);
+}
+
+#[test]
+fn a_run_stopped_between_branch_and_text_is_completed() {
+    let orphan = Observed { request: None, ..proposed() };
+    check_writes(&checked(&orphan, Some(&wanted()), "open", "stopped in between"), false, true);
+    let other = Wanted { files: BTreeMap::from([("b".into(), None)]), ..wanted() };
+    check_writes(&checked(&orphan, Some(&other), "open", "another one by now"), true, true);
+    check(&orphan, None, "withdraw", "no text");
+
+    let mut updated = proposed();
+    updated.branch_head = Some("newer".into());
+    updated.commits = vec![commit("newer", BOT, BOT)];
+    check_writes(&checked(&updated, Some(&wanted()), "update", "not written yet"), false, true);
+}
+
+#[test]
+fn a_strange_branch_is_not_taken() {
+    let theirs = Observed {
+        branch_head: Some("c".into()),
+        commits: vec![commit("c", "a@x", "a@x")],
+        ..Observed::default()
+    };
+    check(&theirs, Some(&wanted()), "stop-edited", "was not made by the bot");
+    let empty = Observed { branch_head: Some("c".into()), ..Observed::default() };
+    check(&empty, Some(&wanted()), "stop-edited", "was not made by the bot");
+    check(&empty, None, "stop-edited", "was not made by the bot");
+}
+
+#[test]
+fn merged_is_recorded_once() {
+    check(&Observed { merged: true, ..proposed() }, Some(&wanted()), "record-merged", "on the base branch");
+    let gone = Observed { merged: true, branch_head: None, commits: vec![], ..proposed() };
+    check(&gone, None, "record-merged", "on the base branch");
+    check(&closed(State::Merged), None, "leave", "merged");
+    check(&closed(State::Merged), Some(&wanted()), "leave", "taken back");
+    check(
+        &closed(State::Merged),
+        Some(&Wanted { fingerprint: "f2".into(), ..wanted() }),
+        "open",
+        "another one",
+    );
+}
+
+#[test]
+fn closed_by_a_person_is_a_decline() {
+    let mut observed = proposed();
+    observed.request.as_mut().unwrap().open = false;
+    let action = checked(&observed, Some(&wanted()), "record-declined", "a person closed it");
+    assert!(matches!(action, Action::RecordDeclined { delete_branch: true, .. }));
+    observed.commits.push(commit("c2", "ann@x", "ann@x"));
+    let action = checked(&observed, Some(&wanted()), "record-declined", "a person closed it");
+    assert!(matches!(action, Action::RecordDeclined { delete_branch: false, .. }));
+    let deleted = Observed { branch_head: None, commits: vec![], files: BTreeMap::new(), ..proposed() };
+    check(&deleted, Some(&wanted()), "record-declined", "deleted the branch");
+}
+
+#[test]
+fn a_decline_holds_until_it_lapses() {
+    let declined = closed(State::Declined);
+    check(&declined, None, "leave", "nothing to propose now");
+    check(&declined, Some(&wanted()), "leave", "declined on 2026-02-01");
+    check(
+        &declined,
+        Some(&Wanted { fingerprint: "f2".into(), ..wanted() }),
+        "leave",
+        "declined on 2026-02-01",
+    );
+    check(&declined, Some(&Wanted { cards_freed: 3, ..wanted() }), "open", "free 3 GPUs now and 2 then");
+    check(&declined, Some(&Wanted { method: "time-slicing".into(), ..wanted() }), "open", "the method is");
+    let later = decide(&declined, Some(&wanted()), &own(), jiff::civil::date(2026, 7, 31));
+    assert_eq!((later.code(), later.reason()), ("open", "the decline lapsed: it is 180 days old"));
+}
+
+#[test]
+fn withdrawn_comes_back_with_its_finding() {
+    check(&closed(State::Withdrawn), None, "leave", "still nothing");
+    check(&closed(State::Withdrawn), Some(&wanted()), "open", "is back");
+}
+
+#[test]
+fn closing_that_was_stopped_half_way_is_completed() {
+    let left = |state| Observed { branch_head: Some(head()), ..closed(state) };
+    check(&left(State::Withdrawn), None, "withdraw", "still there");
+    check(&left(State::Withdrawn), Some(&wanted()), "open", "is back");
+    check(&left(State::Declined), Some(&wanted()), "record-declined", "still there");
+    check(&left(State::Merged), None, "leave", "merged");
+}
+
+#[test]
+fn reopening_is_a_wish() {
+    for state in [State::Declined, State::Withdrawn] {
+        let mut observed = closed(state);
+        observed.request.as_mut().unwrap().open = true;
+        check(&observed, Some(&wanted()), "open", "opened it again");
+        check(&observed, None, "withdraw", "nothing to propose now");
+    }
+}
+
+#[test]
+fn a_damaged_hidden_block_writes_nothing() {
+    let mut observed = proposed();
+    observed.request.as_mut().unwrap().body = "text <!-- slicewright:AAAA -->".into();
+    check(&observed, Some(&wanted()), "leave", "damaged");
+    check(&observed, None, "leave", "damaged");
+}
