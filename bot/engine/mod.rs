@@ -90,7 +90,7 @@ impl Engine {
         repository: &Path,
         requests: &Path,
     ) -> anyhow::Result<()> {
-        local::create(repository, "main", files, "The infrastructure repository")?;
+        crate::forge::new_repository(repository, "main", files)?;
         self.use_local(cluster, repository, requests);
         Ok(())
     }

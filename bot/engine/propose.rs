@@ -1,14 +1,12 @@
 //! From plans to merge requests: the text of the change, the text about it, and what to do given what is there.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use anyhow::Context as _;
 use slicewright_core::ids::{PoolId, WorkloadId};
 use slicewright_core::plan::{Outcome, Plan};
-use slicewright_core::review::lifecycle::{
-    Action, Observed, ObservedCommit, ObservedRequest, Own, Wanted, decide,
-};
-use slicewright_core::review::metadata::{Metadata, State};
+use slicewright_core::review::lifecycle::{Action, Own, Wanted, decide};
+use slicewright_core::review::metadata::{Metadata, State, strip};
 use slicewright_core::usage::ComputeSource;
 
 use super::analyse::Analysis;
@@ -68,6 +66,7 @@ pub struct Proposal {
     /// It waits for people: changes by hand are needed, or the evidence is thin.
     pub draft: bool,
     terminal: String,
+    message: String,
     /// The files that differ.
     pub changes: ChangeSet,
     /// The same in words, with diffs.
@@ -155,9 +154,12 @@ impl Engine {
             .context("cannot write the text about the change")?;
         let wanted = proposal.as_ref().zip(plan_of(outcome)).map(|(proposal, plan)| wanted(proposal, plan));
         let found = forge.find(branch).with_context(|| format!("cannot look at branch `{branch}`"))?;
-        let own = Own { emails: forge.own_emails().into_iter().collect(), heads: BTreeSet::new() };
+        let own = Own {
+            emails: forge.own_emails().into_iter().collect(),
+            heads: found.unfinished_head.iter().cloned().collect(),
+        };
         let today = analysis.at.to_zoned(jiff::tz::TimeZone::UTC).date();
-        let action = decide(&observed(&found), wanted.as_ref(), &own, today);
+        let action = decide(&found.observed(), wanted.as_ref(), &own, today);
         let mut report = PoolReport {
             pool: pool.clone(),
             branch: branch.to_owned(),
@@ -175,7 +177,8 @@ impl Engine {
             proposal,
         };
         if !dry_run {
-            let pass = Pass { forge, branch, base_branch, analysis, pool, found: &found, today };
+            let message = report.proposal.as_ref().map(|proposal| proposal.message.as_str());
+            let pass = Pass { forge, branch, base_branch, analysis, pool, found: &found, message, today };
             if let Some(url) = pass.carry_out(&report.action, wanted.as_ref())? {
                 report.url = Some(url);
             }
@@ -230,8 +233,16 @@ fn write(
         dialect: render::Dialect::Local,
     };
     let rendered = render::body(&view)?;
-    let terminal = render::terminal(&view);
-    Ok(Proposal { title: rendered.title, body: rendered.body, draft: rendered.draft, terminal, changes, summary })
+    let (terminal, message) = (render::terminal(&view), render::commit_message(&view));
+    Ok(Proposal {
+        title: rendered.title,
+        body: rendered.body,
+        draft: rendered.draft,
+        terminal,
+        message,
+        changes,
+        summary,
+    })
 }
 
 /// The change set in the words of `render`, with a diff a file.
@@ -242,7 +253,11 @@ fn summary(analysis: &Analysis, changes: &ChangeSet) -> render::ChangeSummary {
             .iter()
             .map(|(path, after)| render::FileChange {
                 path: path.clone(),
-                diff: diff(path, analysis.snapshot.files.get(path).map(Vec::as_slice), after),
+                diff: Some(render::unified_diff(
+                    path,
+                    analysis.snapshot.files.get(path).map(Vec::as_slice),
+                    Some(after),
+                )),
             })
             .collect(),
         by_hand: changes
@@ -256,20 +271,6 @@ fn summary(analysis: &Analysis, changes: &ChangeSet) -> render::ChangeSummary {
             .collect(),
         side_effects: changes.side_effects.clone(),
     }
-}
-
-/// Unified, three lines of context; `None` for bytes that are no text.
-fn diff(path: &str, before: Option<&[u8]>, after: &[u8]) -> Option<String> {
-    let old = std::str::from_utf8(before.unwrap_or_default()).ok()?;
-    let new = std::str::from_utf8(after).ok()?;
-    let from = if before.is_some() { format!("a/{path}") } else { "/dev/null".to_owned() };
-    Some(
-        similar::TextDiff::from_lines(old, new)
-            .unified_diff()
-            .context_radius(3)
-            .header(&from, &format!("b/{path}"))
-            .to_string(),
-    )
 }
 
 /// The questions with which a reader can check the figures, in the dialect of the cluster's exporter.
@@ -337,25 +338,6 @@ fn files(changes: &ChangeSet) -> BTreeMap<String, Option<Vec<u8>>> {
     changes.files.iter().map(|(path, content)| (path.clone(), Some(content.clone()))).collect()
 }
 
-fn observed(found: &Found) -> Observed {
-    Observed {
-        branch_head: found.branch_head.clone(),
-        commits: found
-            .commits
-            .iter()
-            .map(|commit| ObservedCommit { id: commit.id.clone(), emails: commit.emails.clone() })
-            .collect(),
-        files: found.changed.clone(),
-        stale: found.stale.clone(),
-        request: found.request.as_ref().map(|request| ObservedRequest {
-            open: request.open,
-            title: request.title.clone(),
-            body: request.body.clone(),
-        }),
-        merged: found.merged,
-    }
-}
-
 /// One pool's writes, in the order that leaves nothing half done.
 struct Pass<'a> {
     forge: &'a dyn Forge,
@@ -364,6 +346,7 @@ struct Pass<'a> {
     analysis: &'a Analysis,
     pool: &'a PoolId,
     found: &'a Found,
+    message: Option<&'a str>,
     today: jiff::civil::Date,
 }
 
@@ -392,11 +375,7 @@ impl Pass<'_> {
         let head = if push {
             let commit = Commit {
                 base: self.analysis.snapshot.commit.clone(),
-                message: format!(
-                    "{}\n\nProposed by Slicewright from measured use; see the merge request for the evidence and the \
-                     rollout.\n\nSlicewright-Fingerprint: {}\n",
-                    wanted.title, wanted.fingerprint
-                ),
+                message: self.message.context("a proposal without a message")?.to_owned(),
                 files: wanted.files.clone(),
             };
             match self.forge.publish(self.branch, self.found.branch_head.as_deref(), &commit) {
@@ -450,7 +429,8 @@ impl Pass<'_> {
                     reason: Some(reason.to_owned()),
                     ..known
                 };
-                (request.title.clone(), closed.attach(&request.body))
+                let body = render::closing(&strip(&request.body), state, reason);
+                (request.title.clone(), closed.attach(&body))
             }
             (Some(request), None) => (request.title.clone(), request.body.clone()),
             (None, _) => (String::new(), String::new()),
@@ -480,12 +460,5 @@ mod tests {
     #[test]
     fn names_in_queries_are_quoted() {
         assert_eq!(quoted("a\"b\\"), "\"a\\\"b\\\\\"");
-    }
-
-    #[test]
-    fn a_diff_names_both_sides() {
-        let text = diff("a.yaml", Some(b"a: 1\nb: 2\n"), b"a: 1\nb: 3\n").unwrap();
-        assert_eq!(text, "--- a/a.yaml\n+++ b/a.yaml\n@@ -1,2 +1,2 @@\n a: 1\n-b: 2\n+b: 3\n");
-        assert_eq!(diff("x", None, &[0xff]), None);
     }
 }

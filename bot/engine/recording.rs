@@ -81,6 +81,7 @@ struct FoundLine {
     base: Option<String>,
     changed: BTreeMap<String, Option<Content>>,
     stale: BTreeSet<String>,
+    unfinished_head: Option<String>,
     request: Option<RequestLine>,
     merged: bool,
 }
@@ -241,6 +242,7 @@ impl FoundLine {
                 .map(|(path, bytes)| (path.clone(), bytes.as_deref().map(Content::of)))
                 .collect(),
             stale: found.stale.clone(),
+            unfinished_head: found.unfinished_head.clone(),
             request: found.request.as_ref().map(|request| RequestLine {
                 open: request.open,
                 title: request.title.clone(),
@@ -262,6 +264,7 @@ impl FoundLine {
             base: self.base,
             changed,
             stale: self.stale,
+            unfinished_head: self.unfinished_head,
             request: self.request.map(|request| FoundRequest {
                 open: request.open,
                 title: request.title,

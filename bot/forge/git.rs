@@ -58,6 +58,13 @@ impl Git {
         Ok(Self { directory })
     }
 
+    /// A new bare repository at `path`, whose `HEAD` names `branch`.
+    pub(super) fn init(path: &Path, branch: &str) -> Result<Self, ForgeError> {
+        let git = Self { directory: path.to_path_buf() };
+        git.ask(&["init", "--quiet", "--bare", "--initial-branch", branch], &[], None)?;
+        Ok(git)
+    }
+
     /// The repository as people know it.
     pub(super) fn name(&self) -> String {
         self.directory.display().to_string()
@@ -343,16 +350,16 @@ impl Git {
         Ok(String::from_utf8_lossy(&id).trim().to_owned())
     }
 
-    /// Writes the tree of `base` with other entries, `None` removing one; returns its id.
+    /// Writes the tree of `base` (or an empty one) with other entries, `None` removing one; returns its id.
     pub(super) fn write_tree(
         &self,
-        base: &str,
+        base: Option<&str>,
         entries: &BTreeMap<String, Option<(String, String)>>,
     ) -> Result<String, ForgeError> {
         let index = Index::new(&self.directory);
         let env = [("GIT_INDEX_FILE", index.path.as_os_str())];
-        self.ask(&["read-tree", base], &env, None)?;
-        let zero = "0".repeat(base.len());
+        self.ask(&["read-tree", base.unwrap_or("--empty")], &env, None)?;
+        let zero = "0".repeat(base.map_or(40, str::len));
         let mut lines = Vec::new();
         for (path, entry) in entries {
             let (mode, id) = entry.as_ref().map_or(("0", zero.as_str()), |(mode, id)| (mode, id));
@@ -363,11 +370,11 @@ impl Git {
         Ok(String::from_utf8_lossy(&id).trim().to_owned())
     }
 
-    /// Writes a commit with one parent; equal input gives an equal id.
+    /// Writes a commit with at most one parent; equal input gives an equal id.
     pub(super) fn write_commit(
         &self,
         tree: &str,
-        parent: &str,
+        parent: Option<&str>,
         message: &str,
         by: &Signature<'_>,
     ) -> Result<String, ForgeError> {
@@ -381,11 +388,10 @@ impl Git {
             ("GIT_COMMITTER_DATE", OsStr::new(&date)),
         ];
         let message = format!("{}\n", message.trim_end());
-        let id = self.ask(
-            &["commit-tree", "--no-gpg-sign", "-p", parent, "-F", "-", tree],
-            &env,
-            Some(message.as_bytes()),
-        )?;
+        let mut args = vec!["commit-tree", "--no-gpg-sign"];
+        args.extend(parent.into_iter().flat_map(|parent| ["-p", parent]));
+        args.extend(["-F", "-", tree]);
+        let id = self.ask(&args, &env, Some(message.as_bytes()))?;
         Ok(String::from_utf8_lossy(&id).trim().to_owned())
     }
 

@@ -297,7 +297,7 @@ impl Forge for Local {
             };
             entries.insert(path.clone(), entry);
         }
-        let tree = self.git.write_tree(&base, &entries)?;
+        let tree = self.git.write_tree(Some(&base), &entries)?;
         if self.git.resolve(&format!("{base}^{{tree}}"))?.as_deref() == Some(tree.as_str()) {
             return Err(ForgeError::Failed {
                 what: format!("the commit for `{branch}` changes nothing"),
@@ -311,7 +311,7 @@ impl Forge for Local {
             email: &self.settings.author_email,
             seconds: &seconds,
         };
-        let id = self.git.write_commit(&tree, &base, &commit.message, &by)?;
+        let id = self.git.write_commit(&tree, Some(&base), &commit.message, &by)?;
         if expected_head != Some(id.as_str()) {
             self.write_note(branch, &id)?;
             if let Err(error) = self.git.move_ref(&name, expected_head, Some(&id)) {

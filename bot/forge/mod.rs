@@ -3,7 +3,11 @@
 //! The forge is the truth about a proposal. A JSON or git type never leaves an adapter's folder.
 
 mod git;
+
 pub mod local;
+
+mod new_repository;
+pub use new_repository::new_repository;
 
 use std::collections::{BTreeMap, BTreeSet};
 

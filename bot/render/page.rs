@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use slicewright_core::fit::Verdict;
-use slicewright_core::plan::{Alternative, Confidence, NodeFate, NodeOutcome, Plan, Risk, RiskLevel, Step};
+use slicewright_core::plan::{
+    Alternative, CardUse, Confidence, NodeFate, NodeOutcome, Plan, Risk, RiskLevel, Step,
+};
 use slicewright_core::policy::Method;
 use slicewright_core::units::counted;
 use slicewright_core::usage::{Finding, Severity};
@@ -358,13 +360,14 @@ fn step(step: &Step) -> StepLine {
 }
 
 fn node(node: &NodeOutcome) -> NodeLine {
-    let lines = |texts: &[String]| if texts.is_empty() { "—".to_owned() } else { texts.join("; ") };
+    let lines = |texts: Vec<String>| if texts.is_empty() { "—".to_owned() } else { texts.join("; ") };
+    let cards = |cards: &[CardUse]| lines(cards.iter().map(ToString::to_string).collect());
     NodeLine {
         name: node.name.clone(),
         fate: fate(node.fate),
-        before: lines(&node.before),
-        after: lines(&node.after),
-        restarts: lines(&node.restarts),
+        before: cards(&node.before),
+        after: cards(&node.after),
+        restarts: lines(node.restarts.clone()),
     }
 }
 

@@ -33,6 +33,13 @@ pub(super) fn rows(plan: &Plan) -> Vec<Row> {
                 settings.extend(config_row(change, plan))
             }
             Change::LabelNodes { key, value, nodes } => settings.extend(label_rows(key, value, nodes, plan)),
+            Change::LabelGroup { key, value, previous, beside } => settings.push(Row {
+                object: if *beside { "a new node group beside this one" } else { "the node group" }.into(),
+                field: format!("label {}", tick(key)),
+                before: previous.as_deref().map_or_else(|| "not set".to_owned(), tick),
+                after: tick(value),
+                why: "its nodes come and go: the label belongs where the group is declared".into(),
+            }),
             Change::SetWorkloadResource { workload, from, to, count, pin } => {
                 edited.insert(workload);
                 workloads.extend(resource_rows(workload, [from, to], *count, pin, plan));
@@ -69,7 +76,7 @@ fn config_row(change: &Change, plan: &Plan) -> Option<Row> {
             after: replicas.to_string(),
             why: peaks_words(*replicas, plan),
         }),
-        Change::LabelNodes { .. } | Change::SetWorkloadResource { .. } => None,
+        Change::LabelNodes { .. } | Change::LabelGroup { .. } | Change::SetWorkloadResource { .. } => None,
     }
 }
 

@@ -8,6 +8,7 @@ use slicewright_core::fit::{Candidate, FitReport, Needs, Reason, Verdict};
 use slicewright_core::ids::{PoolId, WorkloadId};
 use slicewright_core::plan::saving::Saving;
 use slicewright_core::plan::{
+    CardUse,
     Alternative, Change, Confidence, Goal, Item, Kept, NodeFate, NodeOutcome, Plan, PoolKind, Proof, Risk,
     RiskLevel, Step,
 };
@@ -136,8 +137,8 @@ fn node(name: &str, fate: NodeFate, before: &str, after: &str, restarts: &[&str]
     NodeOutcome {
         name: name.into(),
         fate,
-        before: vec![before.into()],
-        after: vec![after.into()],
+        before: vec![CardUse::Other { text: before.into() }],
+        after: vec![CardUse::Other { text: after.into() }],
         restarts: restarts.iter().map(|text| (*text).to_owned()).collect(),
         per_hour: None,
     }
