@@ -1,1 +1,559 @@
 //! Folds one day's answers after another into workload profiles, in bounded memory.
+//!
+//! A day is a list of plain facts: what each card read under each pod, and which pods existed. What is kept between
+//! days grows with workloads and days, not with samples: daily peaks, worst days, and eight bytes a pod.
+//!
+//! **Coverage** is memory samples had over samples that the pods' running time should have given. Running time comes
+//! from kube-state-metrics, as the share of its own scrapes of that day at which the pod ran, times the whole day: a
+//! pod of one hour is expected to have one hour of samples, and an hour in which nothing was scraped at all still
+//! counts against everyone who ran through it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::civil::Date;
+
+use super::quality::Plateau;
+use super::sharing::{self, Handed};
+use super::{Compute, ComputeSource, DataGap, DayPeak, Peak, Window, WorkloadProfile};
+use crate::ids::WorkloadId;
+use crate::units::{Mib, Ratio};
+
+/// A pod by namespace and name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PodName {
+    /// Kubernetes namespace.
+    pub namespace: String,
+    /// Pod name.
+    pub name: String,
+}
+
+/// A MIG instance on a card.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SliceName {
+    /// GPU_I_ID, opaque.
+    pub id: String,
+    /// GPU_I_PROFILE, `1g.10gb`.
+    pub profile: String,
+}
+
+/// What one card (or slice of it) read under one pod on one day.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CardReading {
+    /// Card UUID, of the parent under MIG.
+    pub card: String,
+    /// The slice, under MIG.
+    pub slice: Option<SliceName>,
+    /// DCGM's `modelName`.
+    pub model_name: String,
+    /// The node as the exporter names it; may be the exporter's pod.
+    pub host: Option<String>,
+    /// The pod that held it. `None`: nobody.
+    pub pod: Option<PodName>,
+    /// The exporter numbered the pods of this card (`vgpu`): it is shared.
+    pub vgpu: bool,
+    /// Allotted by Dynamic Resource Allocation.
+    pub dra: bool,
+    /// Highest memory. `None`: no usable reading.
+    pub peak: Option<Mib>,
+    /// Median memory.
+    pub median: Option<Mib>,
+    /// Memory samples, each moment counted once.
+    pub samples: u64,
+    /// 99th percentiles of SM_ACTIVE, GR_ENGINE_ACTIVE and GPU_UTIL ÷ 100.
+    pub compute_p99: [Option<Ratio>; 3],
+    /// 99th percentile of DRAM_ACTIVE.
+    pub bandwidth_p99: Option<Ratio>,
+    /// 95th percentile of SM_ACTIVE ÷ GR_ENGINE_ACTIVE while busy.
+    pub kernel_width_p95: Option<Ratio>,
+    /// Encoder or decoder were used.
+    pub media_engines_used: Option<bool>,
+    /// A reading above the card's memory that could not be repaired, in MiB.
+    pub impossible: Option<u64>,
+}
+
+/// A pod that asks for GPUs, on one day.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodDay {
+    /// The pod.
+    pub pod: PodName,
+    /// Its owner that people know.
+    pub workload: WorkloadId,
+    /// What counts as one run of a batch workload: the Job of a CronJob, else the pod's uid.
+    pub run: String,
+    /// Node, if scheduled.
+    pub node: Option<String>,
+    /// GPUs (or slices) that it asks for.
+    pub gpus: u32,
+    /// Seconds of the day in which it ran. `None`: not known.
+    pub running_seconds: Option<u64>,
+    /// Its resource says that the card is shared: `nvidia.com/gpu.shared`, HAMi.
+    pub shared: Option<String>,
+    /// Its resource says that it is on a slice: `1g.5gb`.
+    pub slice_profile: Option<String>,
+}
+
+/// One UTC day as it was measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DayFacts {
+    /// Which day.
+    pub day: Date,
+    /// Its length so far.
+    pub seconds: u64,
+    /// Seconds between two samples of one series.
+    pub interval_seconds: u64,
+    /// Readings by card and pod.
+    pub cards: Vec<CardReading>,
+    /// Pods that ask for GPUs.
+    pub pods: Vec<PodDay>,
+    /// GPUs that each node offered that day, all whole or shared resources together.
+    pub node_gpus: BTreeMap<String, u64>,
+    /// Parts of the day that could not be read.
+    pub incomplete: Vec<String>,
+}
+
+/// What is known before the first day is folded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoldSettings {
+    /// First and last day asked for.
+    pub window: Window,
+    /// Whole memory of a card by model, for plateaus. Absent: not known.
+    pub card_memory: BTreeMap<String, Mib>,
+    /// `FB_USED + FB_FREE` by model, the base that some frameworks take their fraction of.
+    pub usable_memory: BTreeMap<String, Mib>,
+    /// Nodes that hand out shared cards or slices today, and how; used on days for which `node_gpus` is silent.
+    pub shared_nodes: BTreeMap<String, String>,
+    /// Pods whose framework says on a metric of its own that it takes memory up front: framework and evidence.
+    pub framework_says: BTreeMap<PodName, (String, String)>,
+}
+
+/// What is left when all days are folded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Folded {
+    /// One profile a workload.
+    pub profiles: BTreeMap<WorkloadId, WorkloadProfile>,
+    /// Pods with GPU samples and no owner.
+    pub unattributed: BTreeSet<PodName>,
+    /// Days with any GPU sample.
+    pub days_had: u32,
+    /// Most cards seen on one day.
+    pub n_cards: usize,
+}
+
+/// How many unattributed pods are remembered by name; more are only a bigger number of the same problem.
+const UNATTRIBUTED_KEPT: usize = 10_000;
+/// Days for which a pod's owner is remembered after the pod was last seen.
+const OWNER_DAYS: i64 = 3;
+
+/// Takes the days in order and gives the profiles.
+#[derive(Debug)]
+pub struct Folder {
+    settings: FoldSettings,
+    workloads: BTreeMap<WorkloadId, Usage>,
+    owners: BTreeMap<PodName, (Date, WorkloadId)>,
+    waiting: Vec<(Date, CardReading, Handed)>,
+    unattributed: BTreeSet<PodName>,
+    everybody: BTreeSet<String>,
+    days_had: u32,
+    n_cards: usize,
+}
+
+impl Folder {
+    /// Starts with nothing measured.
+    pub fn new(settings: FoldSettings) -> Self {
+        Self {
+            settings,
+            workloads: BTreeMap::new(),
+            owners: BTreeMap::new(),
+            waiting: Vec::new(),
+            unattributed: BTreeSet::new(),
+            everybody: BTreeSet::new(),
+            days_had: 0,
+            n_cards: 0,
+        }
+    }
+
+    /// Marks every workload as incomplete: a part of the window is missing and nobody can say whose it was.
+    pub fn incomplete_for_everybody(&mut self, what: String) {
+        self.everybody.insert(what);
+    }
+
+    /// Adds a workload that is known to exist, so that it gets a profile even without a single sample.
+    pub fn expect_workload(&mut self, id: &WorkloadId) {
+        self.workloads.entry(id.clone()).or_default();
+    }
+
+    /// Folds one day; days must come oldest first.
+    pub fn day(&mut self, facts: &DayFacts) {
+        let pods: BTreeMap<&PodName, &PodDay> = facts.pods.iter().map(|pod| (&pod.pod, pod)).collect();
+        let handed = sharing::handed(facts, &pods, &self.settings.shared_nodes);
+        let shared_pods = sharing::shared_pods(facts, &pods, &handed, &self.settings.shared_nodes);
+        let mut alive: BTreeSet<WorkloadId> = BTreeSet::new();
+        for pod in &facts.pods {
+            self.owners.insert(pod.pod.clone(), (facts.day, pod.workload.clone()));
+            alive.insert(pod.workload.clone());
+            let first_day = facts.day == self.settings.window.first;
+            let usage = self.workloads.entry(pod.workload.clone()).or_default();
+            usage.exists(pod, facts, first_day, shared_pods.get(&pod.pod));
+        }
+        for (day, reading, handed) in std::mem::take(&mut self.waiting) {
+            if !self.attribute(day, &reading, &handed, facts, false) {
+                self.note_unattributed(reading.pod);
+            }
+        }
+        let cards: BTreeSet<&str> = facts.cards.iter().map(|reading| reading.card.as_str()).collect();
+        self.n_cards = self.n_cards.max(cards.len());
+        self.days_had += u32::from(!cards.is_empty());
+        for (reading, handed) in facts.cards.iter().zip(handed) {
+            let Some(pod) = &reading.pod else { continue };
+            if sharing::is_reservation_pod(pod) {
+                continue;
+            }
+            let known_today = pods.contains_key(pod);
+            if self.attribute(facts.day, reading, &handed, facts, known_today) {
+                if let Some((_, id)) = self.owners.get(pod) {
+                    alive.insert(id.clone());
+                }
+            } else {
+                self.waiting.push((facts.day, reading.clone(), handed));
+            }
+        }
+        for what in &facts.incomplete {
+            for id in &alive {
+                let gap = DataGap::IncompleteAnswer { what: what.clone() };
+                self.workloads.entry(id.clone()).or_default().gaps.insert(gap);
+            }
+        }
+        let day = facts.day;
+        self.owners.retain(|_, (seen, _)| days_between(*seen, day) <= OWNER_DAYS);
+    }
+
+    /// Gives the profiles. `running` holds the runs that are not over.
+    pub fn finish(mut self, running: &BTreeSet<String>, days_had: Option<u32>) -> Folded {
+        for (_, reading, _) in std::mem::take(&mut self.waiting) {
+            self.note_unattributed(reading.pod);
+        }
+        let running: BTreeSet<u64> = running.iter().map(|run| short(run)).collect();
+        let window = Window { had_days: days_had.unwrap_or(self.days_had), ..self.settings.window };
+        let everybody: Vec<DataGap> =
+            self.everybody.into_iter().map(|what| DataGap::IncompleteAnswer { what }).collect();
+        let profiles = self
+            .workloads
+            .into_iter()
+            .map(|(id, mut usage)| {
+                usage.gaps.extend(everybody.iter().cloned());
+                let profile = usage.profile(&id, window, &self.settings, &running);
+                (id, profile)
+            })
+            .collect();
+        Folded { profiles, unattributed: self.unattributed, days_had: self.days_had, n_cards: self.n_cards }
+    }
+
+    fn note_unattributed(&mut self, pod: Option<PodName>) {
+        if let Some(pod) = pod
+            && self.unattributed.len() < UNATTRIBUTED_KEPT
+        {
+            self.unattributed.insert(pod);
+        }
+    }
+
+    fn attribute(
+        &mut self,
+        day: Date,
+        reading: &CardReading,
+        handed: &Handed,
+        facts: &DayFacts,
+        known_today: bool,
+    ) -> bool {
+        let Some(pod) = &reading.pod else { return true };
+        let Some((_, id)) = self.owners.get(pod) else { return false };
+        let says = self.settings.framework_says.get(pod).cloned();
+        let usage = self.workloads.entry(id.clone()).or_default();
+        if let Some(says) = says {
+            usage.framework_says.get_or_insert(says);
+        }
+        usage.read(day, reading, handed);
+        if !known_today && *handed != Handed::Unusable && !matches!(handed, Handed::Shared(_)) {
+            // kube-state-metrics was silent about the pod that day: a whole day was to be expected.
+            usage.expected += facts.seconds / facts.interval_seconds.max(1);
+        }
+        true
+    }
+}
+
+/// Where figures were read: only figures of one kind of place are ever compared.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Whole { model: String },
+    Slice { model: String, profile: String },
+}
+
+/// What is kept of one workload.
+#[derive(Debug, Default)]
+struct Usage {
+    places: BTreeMap<Place, Figures>,
+    expected: u64,
+    had: u64,
+    pods: BTreeSet<u64>,
+    /// Run → it began before the window.
+    runs: BTreeMap<u64, bool>,
+    gpus_per_pod: u32,
+    last_shared: Option<(Date, String)>,
+    last_alone: Option<(Date, Place)>,
+    last_slice_request: Option<(Date, String)>,
+    gaps: BTreeSet<DataGap>,
+    framework_says: Option<(String, String)>,
+}
+
+impl Usage {
+    fn exists(&mut self, pod: &PodDay, facts: &DayFacts, first_day: bool, shared: Option<&String>) {
+        self.gpus_per_pod = self.gpus_per_pod.max(pod.gpus);
+        self.pods.insert(short(&format!("{}\0{}", pod.pod.name, pod.run)));
+        let whole_day = pod.running_seconds.is_some_and(|ran| ran * 100 >= facts.seconds * 99);
+        self.runs.entry(short(&pod.run)).or_insert(first_day && whole_day);
+        if let Some(profile) = &pod.slice_profile {
+            self.last_slice_request = Some((facts.day, profile.clone()));
+        }
+        if let Some(how) = shared {
+            self.last_shared = Some((facts.day, how.clone()));
+        } else {
+            let seconds = pod.running_seconds.unwrap_or(facts.seconds).min(facts.seconds);
+            self.expected += seconds * u64::from(pod.gpus.max(1)) / facts.interval_seconds.max(1);
+        }
+    }
+
+    fn read(&mut self, day: Date, reading: &CardReading, handed: &Handed) {
+        if reading.dra {
+            self.gaps.insert(DataGap::DraManaged);
+        }
+        let model = reading.model_name.clone();
+        let place = match handed {
+            Handed::Shared(how) => {
+                self.last_shared = Some((day, how.clone()));
+                return;
+            }
+            Handed::Unusable => {
+                self.gaps.insert(DataGap::ZeroPerProcess);
+                return;
+            }
+            Handed::Slice(profile) => Place::Slice { model, profile: profile.clone() },
+            Handed::Alone => Place::Whole { model },
+        };
+        if let Some(mib) = reading.impossible {
+            self.gaps.insert(DataGap::ImpossibleReading { card: reading.card.clone(), mib });
+        }
+        self.had += reading.samples;
+        if self.last_alone.as_ref().is_none_or(|(seen, _)| *seen <= day) {
+            self.last_alone = Some((day, place.clone()));
+        }
+        self.places.entry(place).or_default().add(day, reading);
+    }
+
+    fn profile(
+        mut self,
+        id: &WorkloadId,
+        window: Window,
+        settings: &FoldSettings,
+        running: &BTreeSet<u64>,
+    ) -> WorkloadProfile {
+        let coverage = Ratio::of(self.had.min(self.expected), self.expected);
+        let on_slice = match (&self.last_alone, &self.last_slice_request) {
+            (Some((_, Place::Slice { profile, .. })), _) => Some(profile.clone()),
+            (Some((seen, Place::Whole { .. })), Some((asked, profile))) => {
+                (asked > seen).then(|| profile.clone())
+            }
+            (None, Some((_, profile))) => Some(profile.clone()),
+            (Some((_, Place::Whole { .. })), None) | (None, None) => None,
+        };
+        let mut gaps = std::mem::take(&mut self.gaps);
+        if let Some((shared, how)) = &self.last_shared
+            && self.last_alone.as_ref().is_none_or(|(alone, _)| alone <= shared)
+        {
+            gaps.insert(DataGap::SharedCard { how: how.clone() });
+        }
+        let models: BTreeSet<String> = self
+            .places
+            .keys()
+            .filter_map(|place| match place {
+                Place::Whole { model } => Some(model.clone()),
+                Place::Slice { .. } => None,
+            })
+            .collect();
+        let best = self
+            .places
+            .into_iter()
+            .filter(|(place, _)| matches!(place, Place::Slice { .. }) == on_slice.is_some())
+            .max_by(|(_, a), (_, b)| a.peak_memory().cmp(&b.peak_memory()));
+        if on_slice.is_none() && models.len() > 1 {
+            gaps.insert(DataGap::SeveralModels { models: models.into_iter().collect() });
+        }
+        let (model_name, figures) = match best {
+            Some((Place::Whole { model } | Place::Slice { model, .. }, figures)) => (model, figures),
+            None => (String::new(), Figures::default()),
+        };
+        if figures.peak.is_none() && self.last_shared.is_none() {
+            gaps.insert(DataGap::NoSamples);
+        }
+        // Profiling counters of MIG instances are scaled by the smallest instance of the card: no evidence.
+        let compute = if on_slice.is_some() { None } else { figures.compute() };
+        if figures.peak.is_some() && compute.is_none() && on_slice.is_none() {
+            gaps.insert(DataGap::NoComputeMetric);
+        }
+        if let Some(profile) = &on_slice {
+            gaps.insert(DataGap::OnSlice { profile: profile.clone() });
+        }
+        let reservation = if on_slice.is_some() {
+            None
+        } else {
+            figures.plateau.reservation(
+                settings.card_memory.get(&model_name).copied(),
+                settings.usable_memory.get(&model_name).copied(),
+                compute.as_ref(),
+                self.framework_says.as_ref(),
+            )
+        };
+        let complete =
+            self.runs.iter().filter(|(run, began_before)| !**began_before && !running.contains(*run)).count();
+        WorkloadProfile {
+            workload: id.clone(),
+            model_name,
+            window,
+            history_days: count(figures.daily.len()),
+            daily_peaks: figures
+                .daily
+                .iter()
+                .filter_map(|(day, memory)| memory.map(|memory| DayPeak { day: *day, memory }))
+                .collect(),
+            typical: figures.typical,
+            bandwidth_p99: if on_slice.is_some() { None } else { figures.bandwidth_p99 },
+            kernel_width_p95: if on_slice.is_some() { None } else { figures.kernel_width_p95 },
+            media_engines_used: figures.media,
+            coverage,
+            samples: figures.samples,
+            complete_runs: count(complete),
+            gpus_per_pod: self.gpus_per_pod,
+            pods_seen: count(self.pods.len()),
+            reservation,
+            compute,
+            peak: figures.peak,
+            gaps: gaps.into_iter().collect(),
+        }
+    }
+}
+
+/// Figures of one workload on one kind of card or slice.
+#[derive(Debug, Default)]
+struct Figures {
+    peak: Option<Peak>,
+    daily: BTreeMap<Date, Option<Mib>>,
+    typical: Option<Mib>,
+    samples: u64,
+    worst: [Option<(Ratio, Date)>; 3],
+    /// Days on which a reading lacked the source.
+    lacking: [BTreeSet<Date>; 3],
+    /// Worst of each reading's best source.
+    mixed: Option<(Ratio, Date, ComputeSource)>,
+    lacking_all: BTreeSet<Date>,
+    bandwidth_p99: Option<Ratio>,
+    kernel_width_p95: Option<Ratio>,
+    media: Option<bool>,
+    plateau: Plateau,
+}
+
+const SOURCES: [ComputeSource; 3] =
+    [ComputeSource::SmActive, ComputeSource::GrEngineActive, ComputeSource::GpuUtil];
+/// Readings of fewer samples say nothing about a percentile, and profiling counters start later than memory.
+const FEW_SAMPLES: u64 = 5;
+/// Days of a better compute source that stand for the whole window: the default of `min_history_days`. Doubled, a
+/// cluster that enables SM_ACTIVE on our advice waits a month for its first proposal.
+const ENOUGH_DAYS: usize = 14;
+
+impl Figures {
+    fn peak_memory(&self) -> Option<Mib> {
+        self.peak.as_ref().map(|peak| peak.memory)
+    }
+
+    fn add(&mut self, day: Date, reading: &CardReading) {
+        if reading.samples == 0 && reading.peak.is_none() {
+            return;
+        }
+        self.samples += reading.samples;
+        let today = self.daily.entry(day).or_default();
+        *today = (*today).max(reading.peak);
+        self.typical = self.typical.max(reading.median);
+        if let (Some(memory), Some(pod)) = (reading.peak, &reading.pod)
+            && self.peak.as_ref().is_none_or(|peak| memory > peak.memory)
+        {
+            self.peak = Some(Peak { memory, pod: pod.name.clone(), card: reading.card.clone(), day });
+        }
+        for (i, p99) in reading.compute_p99.iter().enumerate() {
+            match p99 {
+                Some(p99) => {
+                    let worst = &mut self.worst[i];
+                    if worst.is_none_or(|(before, _)| *p99 > before) {
+                        *worst = Some((*p99, day));
+                    }
+                }
+                None if reading.samples >= FEW_SAMPLES => {
+                    self.lacking[i].insert(day);
+                }
+                None => {}
+            }
+        }
+        let best = reading.compute_p99.iter().zip(SOURCES).find_map(|(p99, source)| Some(((*p99)?, source)));
+        match best {
+            Some((p99, source)) => {
+                if self.mixed.is_none_or(|(before, _, _)| p99 > before) {
+                    self.mixed = Some((p99, day, source));
+                }
+            }
+            None if reading.samples >= FEW_SAMPLES => {
+                self.lacking_all.insert(day);
+            }
+            None => {}
+        }
+        self.bandwidth_p99 = self.bandwidth_p99.max(reading.bandwidth_p99);
+        self.kernel_width_p95 = self.kernel_width_p95.max(reading.kernel_width_p95);
+        self.media = match (self.media, reading.media_engines_used) {
+            (Some(a), Some(b)) => Some(a || b),
+            (a, b) => a.or(b),
+        };
+        if let (Some(peak), Some(median)) = (reading.peak, reading.median) {
+            self.plateau.add(peak, median, reading.samples);
+        }
+    }
+
+    /// The best source that covers the window; else the worst over each day's own best source.
+    fn compute(&self) -> Option<Compute> {
+        let enough = |lacking: &BTreeSet<Date>| {
+            let covered = self.daily.len().saturating_sub(lacking.len());
+            covered >= ENOUGH_DAYS || covered * 10 >= self.daily.len() * 9
+        };
+        for (i, source) in SOURCES.into_iter().enumerate() {
+            if let Some((p99, day)) = self.worst[i]
+                && enough(&self.lacking[i])
+            {
+                return Some(Compute { p99, source, day });
+            }
+        }
+        let (p99, day, source) = self.mixed?;
+        enough(&self.lacking_all).then_some(Compute { p99, source, day })
+    }
+}
+
+fn days_between(from: Date, to: Date) -> i64 {
+    i64::from(from.until(to).map_or(0, |span| span.get_days()))
+}
+
+fn count(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+/// Eight bytes that stand for a name: FNV-1a. Two pods that meet are counted once, which harms nobody.
+fn short(name: &str) -> u64 {
+    name.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+#[cfg(test)]
+#[path = "fold_tests.rs"]
+mod tests;

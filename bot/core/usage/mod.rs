@@ -2,8 +2,9 @@
 //!
 //! Whether that is enough evidence, and what it fits, is the question of `fit`.
 
-mod fold;
-mod quality;
+pub mod fold;
+pub mod quality;
+mod sharing;
 
 use std::collections::BTreeMap;
 use std::fmt;
