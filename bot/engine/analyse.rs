@@ -11,7 +11,7 @@ use slicewright_core::plan::check::check;
 use slicewright_core::plan::pool::{Pool, pools};
 use slicewright_core::plan::{Nothing, Outcome, Request, plan, weigh_one};
 use slicewright_core::policy::{Layer, Policy, PolicySettings, policy};
-use slicewright_core::usage::{Measured, quality};
+use slicewright_core::usage::{Measured, declared as declared_memory};
 
 use super::{Engine, Inputs};
 use crate::infra::{self, Scope, Snapshot};
@@ -88,7 +88,7 @@ impl Engine {
         let (inventory, mut measured) = (measurement.inventory, measurement.measured);
         for (id, profile) in &mut measured.profiles {
             if let Some(declared) = declared.workloads.get(id) {
-                quality::with_flags(profile, &declared.memory_flags);
+                declared_memory::with_flags(profile, &declared.memory_flags);
             }
         }
 

@@ -158,7 +158,7 @@ impl Engine {
             emails: forge.own_emails().into_iter().collect(),
             heads: found.unfinished_head.iter().cloned().collect(),
         };
-        let today = analysis.at.to_zoned(jiff::tz::TimeZone::UTC).date();
+        let today = jiff::tz::Offset::UTC.to_datetime(analysis.at).date();
         let action = decide(&found.observed(), wanted.as_ref(), &own, today);
         let mut report = PoolReport {
             pool: pool.clone(),

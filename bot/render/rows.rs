@@ -103,7 +103,9 @@ fn label_rows(key: &str, value: &str, nodes: &BTreeMap<String, Option<String>>, 
             field: format!("label {}", tick(key)),
             before: today.map_or_else(|| "not set".to_owned(), tick),
             after: tick(value),
-            why: cards.map_or_else(String::new, |node| cut(&node.after.join("; "), 160)),
+            why: cards.map_or_else(String::new, |node| {
+                cut(&node.after.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "), 160)
+            }),
         }
     };
     by_today.into_iter().map(row).collect()

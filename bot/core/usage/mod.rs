@@ -4,6 +4,8 @@
 
 pub mod fold;
 pub mod quality;
+
+pub mod declared;
 mod sharing;
 
 use std::collections::BTreeMap;
