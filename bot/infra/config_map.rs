@@ -7,7 +7,7 @@ use slicewright_yaml::{Document, Edit, Node, Op, Shared, Step, Value};
 use super::ManualChange;
 use super::draft::Draft;
 use super::kustomize::parent;
-use super::repository::{Parsed, Repository};
+use super::repository::{Parsed, Repository, is_yaml};
 use super::text::one_line;
 
 /// The deepest tree that is compared.
@@ -16,6 +16,7 @@ const MAX_DEPTH: usize = 32;
 /// One `ConfigMap` in a file.
 #[derive(Clone, Debug)]
 pub(super) struct ConfigMap {
+    pub(super) name: String,
     pub(super) path: String,
     pub(super) line: usize,
     pub(super) document: usize,
@@ -66,14 +67,21 @@ impl ConfigMap {
 
 /// Every config map of this name, whatever its namespace.
 pub(super) fn named(repository: &Repository<'_>, name: &str) -> Vec<ConfigMap> {
+    let mut found = all(repository);
+    found.retain(|map| map.name == name);
+    found
+}
+
+/// Every config map of the files that were parsed.
+pub(super) fn all(repository: &Repository<'_>) -> Vec<ConfigMap> {
     repository
         .objects()
         .filter(|(file, _, object)| {
             object.kind == "ConfigMap"
-                && object.name == name
                 && super::manifest::helm_chart(&repository.texts, file.path).is_none()
         })
         .map(|(file, _, object)| ConfigMap {
+            name: object.name.clone(),
             path: file.path.to_owned(),
             line: object.line,
             document: object.document,
@@ -97,6 +105,7 @@ pub(super) fn in_text(path: &str, text: &str, name: &str) -> Option<ConfigMap> {
     let parsed = Parsed::new(text).ok()?;
     let object = parsed.objects.iter().find(|object| object.kind == "ConfigMap" && object.name == name)?;
     Some(ConfigMap {
+        name: name.to_owned(),
         path: path.to_owned(),
         line: object.line,
         document: object.document,
@@ -104,6 +113,20 @@ pub(super) fn in_text(path: &str, text: &str, name: &str) -> Option<ConfigMap> {
         namespace: object.namespace.clone(),
         text: text.to_owned(),
     })
+}
+
+/// A template of a Helm chart that names a map.
+pub(super) fn in_charts<'a>(repository: &Repository<'a>, name: &str) -> Option<&'a str> {
+    repository
+        .texts
+        .iter()
+        .find(|(path, text)| {
+            is_yaml(path)
+                && text.contains(name)
+                && text.contains("ConfigMap")
+                && super::manifest::helm_chart(&repository.texts, path).is_some()
+        })
+        .map(|(path, _)| *path)
 }
 
 /// Where Kustomize makes a map of this name.

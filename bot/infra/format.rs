@@ -53,11 +53,14 @@ impl Reading {
             }
             Entry::Occupied(mut occupied) => {
                 let known = occupied.get_mut();
-                let reason = match &known.editable {
-                    Err(reason) if reason.starts_with(TWICE) => format!("{reason}, {}", workload.place),
-                    _ => format!("{TWICE} {}, {}", known.place, workload.place),
+                let more = match &known.editable {
+                    Err(reason) => reason.strip_prefix(SEVERAL).or(reason.strip_prefix(TWICE)),
+                    Ok(()) => None,
                 };
-                known.editable = Err(reason);
+                known.editable = Err(match more {
+                    Some(places) => format!("{SEVERAL}{places}, {}", workload.place),
+                    None => format!("{TWICE}{}, {}", known.place, workload.place),
+                });
                 known.ignored |= workload.ignored;
                 // Either surge may be the true one.
                 known.max_surge = known.max_surge.max(workload.max_surge);
@@ -70,4 +73,6 @@ impl Reading {
     }
 }
 
-const TWICE: &str = "declared more than once:";
+const TWICE: &str = "declared twice: ";
+
+const SEVERAL: &str = "declared several times: ";

@@ -71,7 +71,8 @@ impl Format for GpuOperator {
         operator.mig_config_map = first("migManager.config.name");
         operator.plugin_config_map = first("devicePlugin.config.name");
         operator.plugin_config_default = first("devicePlugin.config.default");
-        let operator = operator.clone();
+        adopt(repository, reading);
+        let operator = reading.declared.operator.clone();
         let home = home(repository, &operator);
         let names = mig_map_name(&operator).0;
         for map in config_map::find(repository, &names, &home) {
@@ -112,6 +113,42 @@ impl Format for GpuOperator {
             false
         });
     }
+}
+
+/// Takes the one config map that looks like the operator's for it, where the operator's settings are elsewhere.
+///
+/// A second map beside it would leave the operator with the first one.
+fn adopt(repository: &Repository<'_>, reading: &mut Reading) {
+    let operator = reading.declared.operator.clone();
+    if operator.declared_in_repository {
+        return;
+    }
+    let home = home(repository, &operator);
+    let only = |fits: &dyn Fn(&ConfigMap) -> bool| {
+        let mut found: Vec<ConfigMap> = config_map::all(repository)
+            .into_iter()
+            .filter(|map| {
+                // A map that the bot made says nothing about what the operator reads.
+                let made = map.path == format!("{}{}.yaml", repository.scope.new_files, map.name);
+                !made && map.namespace.as_deref().is_none_or(|namespace| namespace == home) && fits(map)
+            })
+            .collect();
+        if found.len() == 1 { found.pop() } else { None }
+    };
+    let mig = only(&|map| !map.inner_keys(MIG_KEY, "mig-configs").is_empty());
+    let plugin = only(&|map| map.keys().iter().any(|key| !map.inner_keys(key, "sharing").is_empty()));
+    for (map, what) in [(&mig, "MIG layouts"), (&plugin, "configurations of the device plugin")] {
+        if let Some(map) = map {
+            reading.note(format!(
+                "`{}`: config map `{}` holds {what}; the GPU Operator's settings are not among the cluster's files, so it \
+                 is taken for the one that the operator reads",
+                map.place(),
+                map.name
+            ));
+        }
+    }
+    reading.declared.operator.mig_config_map = mig.map(|map| map.name);
+    reading.declared.operator.plugin_config_map = plugin.map(|map| map.name);
 }
 
 fn namespace(repository: &Repository<'_>, sites: &[Site<'_>]) -> Option<String> {
@@ -225,6 +262,7 @@ fn set_mig(
     let missing: Vec<_> = due.iter().filter(|(used, _, _)| !known.contains(used)).cloned().collect();
     let text = merge_mig(&target.text, target.map.document, &target.map.prefix, &missing).map_err(&manual)?;
     write_map(edition, draft, &target, text, &home, &map_name).map_err(&manual)?;
+    assume(edition, draft, &target, "migManager.config.name", referenced);
     if !referenced {
         let effect = format!(
             "The operator now reads its MIG layouts from `{map_name}` for every node of the cluster: the MIG manager \
@@ -297,6 +335,7 @@ fn set_plugin(edition: &Edition<'_>, draft: &mut Draft<'_>, wish: &Sharing<'_>) 
         }
     };
     write_map(edition, draft, &target, text, &home, map_name).map_err(&manual)?;
+    assume(edition, draft, &target, "devicePlugin.config.name", referenced);
     if !referenced {
         let mut wanted = vec![("devicePlugin.config.name", map_name)];
         if target.new && operator.plugin_config_default.is_none() {
@@ -342,6 +381,9 @@ fn target(
             Err(format!("the operator refers to the map `{name}`, and it is not among the cluster's files"))
         }
         0 => {
+            if let Some(path) = config_map::in_charts(repository, name) {
+                return Err(format!("a template of a Helm chart names the map (`{path}`)"));
+            }
             let path = draft.new_path(&format!("{name}.yaml"))?;
             if let Some(text) = draft.text(&path).map(ToOwned::to_owned) {
                 let map = config_map::in_text(&path, &text, name)
@@ -462,6 +504,18 @@ fn same_yaml(left: &str, right: &str) -> bool {
         Some(config_map::plain(stream.document(0)?, 0))
     };
     tree(left).is_some() && tree(left) == tree(right)
+}
+
+/// Says what is taken for granted where the operator's settings are elsewhere.
+fn assume(edition: &Edition<'_>, draft: &mut Draft<'_>, target: &Target, setting: &str, referenced: bool) {
+    if referenced && !edition.declared.operator.declared_in_repository {
+        draft.side_effect(format!(
+            "`{}`: the GPU Operator's settings are not among the cluster's files; it is assumed that its `{setting}` is \
+             `{}`.",
+            target.map.place(),
+            target.map.name
+        ));
+    }
 }
 
 /// Lets the operator's settings name a config map.

@@ -51,6 +51,14 @@ impl Format for NodeManifests {
         open.retain(|change| {
             let Change::LabelNodes { key, value, nodes } = change else { return true };
             for node in nodes.keys() {
+                if !is_node_name(node) {
+                    draft.manual(ManualChange {
+                        what: format!("Set the label `{key}: {value}` of node `{}`", one_line(node)),
+                        why: "Kubernetes has no nodes of such a name".to_owned(),
+                        text: String::new(),
+                    });
+                    continue;
+                }
                 let declared = edition.declared.node_labels.get(node);
                 let done = match (manifests.get(node).and_then(|found| found.first()), declared) {
                     (Some(found), Some(NodeCarrier { editable: Ok(()), .. })) => {
@@ -85,6 +93,13 @@ impl Format for NodeManifests {
             false
         });
     }
+}
+
+/// Whether Kubernetes would take this as the name of a node; a leading dash would be an option to `kubectl`.
+pub(super) fn is_node_name(name: &str) -> bool {
+    name.len() <= 253
+        && name.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.'))
 }
 
 /// Writes the script for labels that no manifest holds.

@@ -9,6 +9,7 @@ use super::ManualChange;
 use super::draft::Draft;
 use super::format::Edition;
 use super::frame;
+use super::nodes::is_node_name;
 use super::text::{fenced, one_line, shell};
 
 /// Writes `rollback/<pool>.md`.
@@ -55,11 +56,16 @@ fn text(plan: &Plan) -> Result<String, String> {
 
 fn step(step: &Step) -> minijinja::Value {
     minijinja::context! {
-        what => one_line(&step.what),
-        wait_for => step.wait_for.as_deref().map(one_line),
-        on_failure => step.on_failure.as_deref().map(one_line),
+        what => prose(&step.what),
+        wait_for => step.wait_for.as_deref().map(prose),
+        on_failure => step.on_failure.as_deref().map(prose),
         commands => if step.commands.is_empty() { String::new() } else { fenced("sh", &step.commands) },
     }
+}
+
+/// A sentence that opens no code block.
+fn prose(text: &str) -> String {
+    one_line(text).replace("```", "'''")
 }
 
 /// A name between backticks that it cannot close.
@@ -71,6 +77,7 @@ fn old_labels(change: &Change) -> Vec<String> {
     let Change::LabelNodes { key, value: _, nodes } = change else { return Vec::new() };
     nodes
         .iter()
+        .filter(|(node, _)| is_node_name(node))
         .map(|(node, old)| match old {
             Some(old) => {
                 format!("kubectl label node {} {} --overwrite", shell(node), shell(&format!("{key}={old}")))

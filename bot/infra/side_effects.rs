@@ -51,7 +51,7 @@ pub(super) fn search(edition: &Edition<'_>, draft: &mut Draft<'_>) {
             }
         }
     }
-    for sentence in reach.selectors().into_iter().chain(reach.other_maps()) {
+    for sentence in reach.selectors().into_iter().chain(reach.label_selectors()).chain(reach.other_maps()) {
         draft.side_effect(sentence);
     }
     if reach.mig {
@@ -223,6 +223,25 @@ impl<'a> Reach<'a> {
                         "`{place}`: {} `{id}` selects `{PRODUCT}: {value}`; nodes that share their cards carry \
                          `{value}-SHARED` and are not selected any more.",
                         id.kind
+                    ));
+                }
+            }
+        }
+        found
+    }
+
+    /// Selectors on a label whose value the plan changes.
+    fn label_selectors(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for change in &self.edition.plan.changes {
+            let Change::LabelNodes { key, value, nodes } = change else { continue };
+            for (id, workload) in &self.edition.declared.workloads {
+                let Some(wanted) = workload.node_selector.get(key).filter(|wanted| *wanted != value) else { continue };
+                if nodes.values().flatten().any(|old| old == wanted) {
+                    let on = if nodes.len() == 1 { "one node" } else { "some nodes" };
+                    found.push(format!(
+                        "`{}`: {} `{id}` selects `{key}: {wanted}`, a label that the plan changes on {on}.",
+                        workload.place, id.kind
                     ));
                 }
             }

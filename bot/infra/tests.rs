@@ -398,12 +398,39 @@ fn pipelines_are_never_written_to() {
 fn hostile_names_stay_names() {
     let wish = json!({
         "pool": {"cluster": "dc1\n$(reboot)", "pool": "a; b"},
-        "changes": [{"change": "label-nodes", "key": "nvidia.com/mig.config", "value": "$(reboot)", "nodes": {"n; reboot\nreboot": "`x`"}}],
+        "changes": [{"change": "label-nodes", "key": "nvidia.com/mig.config", "value": "$(reboot)", "nodes": {"n1": "`x`", "n; reboot\nreboot": null, "--all": null}}],
         "rollback": [{"what": "```\n# Heading", "commands": ["````", "a\nb"], "wait_for": null, "cost": null, "on_failure": null}],
     });
     let set = edit(&Snapshot::default(), &scope(&json!({})), &plan(&wish));
-    insta::assert_snapshot!(String::from_utf8_lossy(&set.files["slicewright/labels/a-b.sh"]), @"");
-    insta::assert_snapshot!(String::from_utf8_lossy(&set.files["slicewright/rollback/a-b.md"]), @"");
+    assert_eq!(set.manual.len(), 2, "{:?}", set.manual);
+    insta::assert_snapshot!(String::from_utf8_lossy(&set.files["slicewright/labels/a-b.sh"]), @r"
+    #!/bin/sh
+    # Node labels of pool a; b in cluster dc1 $(reboot) that no manifest of this repository holds.
+    # Run it as the merge request's rollout says: a node is cordoned and drained before its label changes.
+    set -eu
+    kubectl label node n1 'nvidia.com/mig.config=$(reboot)' --overwrite
+    ");
+    insta::assert_snapshot!(String::from_utf8_lossy(&set.files["slicewright/rollback/a-b.md"]), @r"
+    # The way back for pool `a; b` in cluster `dc1 $(reboot)`
+
+    Set the labels first and revert the merge commit after that: a config name that a node label still uses must not
+    vanish from its config map. A revert alone changes no running node.
+
+    ## Steps
+
+    1. ''' # Heading
+
+    `````sh
+    ````
+    a b
+    `````
+
+    ## Labels as they were
+
+    ```sh
+    kubectl label node n1 'nvidia.com/mig.config=`x`' --overwrite
+    ```
+    ");
 }
 
 proptest! {
