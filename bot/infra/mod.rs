@@ -2,10 +2,52 @@
 //!
 //! Text in, text out, no IO: `engine` hands a [`Snapshot`] in and takes a [`ChangeSet`] out.
 
+mod format;
+
+mod repository;
+
+mod walk;
+
+mod kinds;
+
+mod manifest;
+
+mod memory_flags;
+
+mod kustomize;
+
+mod gpu_operator;
+
+mod operator_site;
+
+mod config_map;
+
+mod own_layouts;
+
+mod nodes;
+
+mod side_effects;
+
+mod rollback;
+
+mod draft;
+
+mod frame;
+
+mod text;
+
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 
 use slicewright_core::inventory::Declared;
-use slicewright_core::plan::Plan;
+use slicewright_core::plan::{Change, Plan};
+
+use draft::Draft;
+use format::{Edition, FORMATS, Reading};
+use manifest::Wish;
+use repository::Repository;
 
 /// A repository at one commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,12 +97,91 @@ pub struct ManualChange {
 
 /// What the repository says about one cluster.
 pub fn read(snapshot: &Snapshot, scope: &Scope) -> Declared {
-    let _ = (snapshot, scope);
-    Declared::default()
+    let mut repository = Repository::new(snapshot, scope);
+    gpu_operator::load(&mut repository);
+    declared(&repository)
 }
 
 /// Makes the plan true in the repository's text: the smallest diff, parsed back and compared.
+///
+/// On a repository that holds the plan already nothing differs.
 pub fn edit(snapshot: &Snapshot, scope: &Scope, plan: &Plan) -> ChangeSet {
-    let _ = (snapshot, scope, plan);
-    ChangeSet::default()
+    let mut repository = Repository::new(snapshot, scope);
+    gpu_operator::load(&mut repository);
+    let declared = declared(&repository);
+    let edition = Edition { repository: &repository, declared: &declared, plan };
+    let mut draft = Draft::new(&repository);
+    let mut open: Vec<&Change> = plan.changes.iter().filter(|change| may_edit(&edition, change, &mut draft)).collect();
+    for format in FORMATS {
+        format.edit(&edition, &mut open, &mut draft);
+    }
+    for change in open {
+        draft.manual(unclaimed(change));
+    }
+    nodes::write_script(&edition, &mut draft);
+    rollback::write(&edition, &mut draft);
+    side_effects::search(&edition, &mut draft);
+    draft.finish()
+}
+
+fn declared(repository: &Repository<'_>) -> Declared {
+    let mut reading = Reading::default();
+    for format in FORMATS {
+        format.read(repository, &mut reading);
+    }
+    let mut declared = reading.declared;
+    declared.notes.extend(repository.notes.iter().cloned());
+    declared.notes.sort();
+    declared.notes.dedup();
+    declared
+}
+
+/// Whether formats may try a change; a workload that is not editable, or is not declared, goes to people at once.
+fn may_edit(edition: &Edition<'_>, change: &Change, draft: &mut Draft<'_>) -> bool {
+    let Change::SetWorkloadResource { workload, from, to, count, pin } = change else { return true };
+    let wish = Wish { from, to, count: Some(*count), pin };
+    match edition.declared.workloads.get(workload) {
+        Some(found) => match &found.editable {
+            Ok(()) => true,
+            Err(why) => {
+                draft.manual(manifest::by_hand(workload, Some(&found.place), &wish, why.clone()));
+                false
+            }
+        },
+        None => {
+            let why = "it was not found among the cluster's files".to_owned();
+            draft.manual(manifest::by_hand(workload, None, &wish, why));
+            false
+        }
+    }
+}
+
+/// A change that no format makes.
+fn unclaimed(change: &Change) -> ManualChange {
+    let why = "no format of this repository holds it".to_owned();
+    match change {
+        Change::SetWorkloadResource { workload, from, to, count, pin } => {
+            let wish = Wish { from, to, count: Some(*count), pin };
+            manifest::by_hand(workload, None, &wish, why)
+        }
+        Change::LabelNodes { key, value, nodes } => ManualChange {
+            what: format!("Label {} nodes `{key}: {value}`", nodes.len()),
+            why,
+            text: nodes
+                .keys()
+                .map(|node| {
+                    let (node, label) = (text::shell(node), text::shell(&format!("{key}={value}")));
+                    format!("kubectl label node {node} {label} --overwrite\n")
+                })
+                .collect(),
+        },
+        Change::SetMigConfig { name, .. } => {
+            ManualChange { what: format!("Add the MIG layout `{name}`"), why, text: String::new() }
+        }
+        Change::SetPluginConfig { key, resource, replicas, .. } => ManualChange {
+            what: format!("Add the device plugin's configuration `{key}`"),
+            why,
+            text: format!("{resource} x {replicas}\n"),
+        },
+    }
 }

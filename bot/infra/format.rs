@@ -1,0 +1,78 @@
+//! What a format of infrastructure repository must answer, and the list of those that there are.
+
+use slicewright_core::inventory::Declared;
+use slicewright_core::plan::{Change, Plan};
+
+use super::draft::Draft;
+use super::gpu_operator::GpuOperator;
+use super::manifest::Manifests;
+use super::nodes::NodeManifests;
+use super::repository::Repository;
+
+/// One way in which repositories write down what a cluster runs.
+///
+/// A format reads the facts that it knows and makes the changes whose text it owns. What no format makes is left for
+/// people by the caller.
+pub(super) trait Format: Sync {
+    /// Adds what the repository says in this format.
+    fn read(&self, repository: &Repository<'_>, reading: &mut Reading);
+
+    /// Makes those of `open` that this format can make, and takes them out of the list; also those for which it has
+    /// left a change to make by hand.
+    fn edit(&self, edition: &Edition<'_>, open: &mut Vec<&Change>, draft: &mut Draft<'_>);
+}
+
+/// Every format, in the order in which they are read and asked.
+pub(super) const FORMATS: &[&dyn Format] = &[&Manifests, &GpuOperator, &NodeManifests];
+
+/// What is known while a plan is made true.
+#[derive(Debug)]
+pub(super) struct Edition<'a> {
+    pub(super) repository: &'a Repository<'a>,
+    pub(super) declared: &'a Declared,
+    pub(super) plan: &'a Plan,
+}
+
+/// What has been read so far, and where each workload was seen.
+#[derive(Debug, Default)]
+pub(super) struct Reading {
+    pub(super) declared: Declared,
+}
+
+impl Reading {
+    /// Adds a workload. The same one in two places is not editable: either may be the one that the cluster runs.
+    pub(super) fn add(
+        &mut self,
+        id: slicewright_core::ids::WorkloadId,
+        workload: slicewright_core::inventory::DeclaredWorkload,
+    ) {
+        use std::collections::btree_map::Entry;
+        match self.declared.workloads.entry(id) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(workload);
+            }
+            Entry::Occupied(mut occupied) => {
+                let known = occupied.get_mut();
+                let more = match &known.editable {
+                    Err(reason) => reason.strip_prefix(SEVERAL).or(reason.strip_prefix(TWICE)),
+                    Ok(()) => None,
+                };
+                known.editable = Err(match more {
+                    Some(places) => format!("{SEVERAL}{places}, {}", workload.place),
+                    None => format!("{TWICE}{}, {}", known.place, workload.place),
+                });
+                known.ignored |= workload.ignored;
+                // Either surge may be the true one.
+                known.max_surge = known.max_surge.max(workload.max_surge);
+            }
+        }
+    }
+
+    pub(super) fn note(&mut self, text: String) {
+        self.declared.notes.push(text);
+    }
+}
+
+const TWICE: &str = "declared twice: ";
+
+const SEVERAL: &str = "declared several times: ";

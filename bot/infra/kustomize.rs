@@ -1,0 +1,312 @@
+//! What Kustomize makes of the files: namespaces, name prefixes, and patches that speak about a GPU.
+//!
+//! Read only: an object that an overlay patches in the same place is not edited here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use slicewright_yaml::Node;
+
+use super::repository::{Object, Parsed, Repository, is_kustomization};
+use super::walk;
+
+/// The longest chain of folders that list each other.
+const MAX_DEPTH: usize = 12;
+
+/// The most ways from one file to a root; more are not told apart.
+const MAX_VARIANTS: usize = 64;
+
+/// All kustomizations of a repository.
+#[derive(Debug, Default)]
+pub(super) struct Overlays {
+    /// By folder, without a slash at the end; the repository's root is empty.
+    by_folder: BTreeMap<String, Kustomization>,
+    /// Folders whose kustomization lists this file or folder.
+    listed_by: BTreeMap<String, BTreeSet<String>>,
+    /// Files that are patches, not objects.
+    pub(super) patch_files: BTreeSet<String>,
+}
+
+/// One `kustomization.yaml`.
+#[derive(Debug, Default)]
+pub(super) struct Kustomization {
+    pub(super) path: String,
+    pub(super) namespace: Option<String>,
+    pub(super) resources: BTreeSet<String>,
+    prefix: String,
+    suffix: String,
+    components: Vec<String>,
+    patches: Vec<Patch>,
+    /// Config maps that it makes, by name, with the line.
+    pub(super) config_maps: BTreeMap<String, usize>,
+}
+
+/// One patch for one target.
+#[derive(Clone, Debug)]
+struct Patch {
+    place: String,
+    /// `None`: any.
+    kind: Option<String>,
+    /// `None`: any.
+    name: Option<String>,
+    /// It names something of `nvidia.com`, or replaces resources as a whole.
+    gpu: bool,
+    /// It sets the opt-out annotation.
+    ignore: bool,
+}
+
+/// What one object becomes on one way to a root.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Variant {
+    pub(super) namespace: Option<String>,
+    pub(super) name: String,
+    /// Where a patch speaks about the object's GPU.
+    pub(super) patched: Option<String>,
+    /// A patch opts it out.
+    pub(super) ignored: bool,
+    /// Path of the outermost kustomization, if any.
+    pub(super) root: Option<String>,
+}
+
+impl Overlays {
+    pub(super) fn new(repository: &Repository<'_>) -> Self {
+        let mut overlays = Self::default();
+        for file in repository.files.values().filter(|file| is_kustomization(file.path)) {
+            let Ok(parsed) = &file.parsed else { continue };
+            let Some(root) = parsed.root() else { continue };
+            let folder = parent(file.path).to_owned();
+            let mut found = Kustomization { path: file.path.to_owned(), ..Kustomization::default() };
+            found.namespace = walk::text(root, "namespace").map(ToOwned::to_owned);
+            found.prefix = walk::text(root, "namePrefix").unwrap_or_default().to_owned();
+            found.suffix = walk::text(root, "nameSuffix").unwrap_or_default().to_owned();
+            for key in ["resources", "bases", "components"] {
+                for entry in root.get(key).into_iter().flat_map(|list| list.items()) {
+                    let Some(target) = entry.as_str().and_then(|text| resolve(&folder, text)) else { continue };
+                    overlays.listed_by.entry(target.clone()).or_default().insert(folder.clone());
+                    if key == "components" {
+                        found.components.push(target);
+                    } else {
+                        found.resources.insert(target);
+                    }
+                }
+            }
+            for entry in root.get("configMapGenerator").into_iter().flat_map(|list| list.items()) {
+                if let Some(name) = entry.get("name").and_then(|name| name.as_str()) {
+                    found.config_maps.insert(name.to_owned(), entry.line());
+                }
+            }
+            overlays.read_patches(repository, root, &folder, &mut found);
+            overlays.by_folder.insert(folder, found);
+        }
+        overlays
+    }
+
+    fn read_patches(
+        &mut self,
+        repository: &Repository<'_>,
+        root: Node<'_>,
+        folder: &str,
+        found: &mut Kustomization,
+    ) {
+        for key in ["patches", "patchesStrategicMerge", "patchesJson6902"] {
+            for entry in root.get(key).into_iter().flat_map(|list| list.items()) {
+                let target = entry.get("target");
+                let part = |key: &str| target.and_then(|target| target.get(key)).and_then(|node| node.as_str());
+                let told = Target {
+                    kind: part("kind").map(ToOwned::to_owned),
+                    name: part("name").map(ToOwned::to_owned),
+                    given: target.is_some(),
+                };
+                let text = entry.as_str().or_else(|| entry.get("path").and_then(|path| path.as_str()));
+                let inline = entry.get("patch").and_then(|patch| patch.as_str());
+                match (inline, text) {
+                    (Some(patch), _) => {
+                        let place = format!("{}:{}", found.path, entry.line());
+                        found.patches.extend(patches(patch, &place, None, &told));
+                    }
+                    (None, Some(text)) if text.contains('\n') => {
+                        let place = format!("{}:{}", found.path, entry.line());
+                        found.patches.extend(patches(text, &place, None, &told));
+                    }
+                    (None, Some(text)) => {
+                        let Some(path) = resolve(folder, text) else { continue };
+                        if let Some(patch) = repository.texts.get(path.as_str()) {
+                            found.patches.extend(patches(patch, &path, Some(&path), &told));
+                        }
+                        self.patch_files.insert(path);
+                    }
+                    (None, None) => {}
+                }
+            }
+        }
+    }
+
+    /// The kustomization of a folder (without a slash at the end).
+    pub(super) fn of_folder(&self, folder: &str) -> Option<&Kustomization> {
+        self.by_folder.get(folder)
+    }
+
+    /// Every kustomization, by folder.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Kustomization> {
+        self.by_folder.values()
+    }
+
+    /// What an object becomes, once for every way to a root; never empty.
+    pub(super) fn variants(&self, path: &str, object: &Object) -> Vec<Variant> {
+        let start = Variant {
+            namespace: object.namespace.clone(),
+            name: object.name.clone(),
+            patched: None,
+            ignored: false,
+            root: None,
+        };
+        let mut found = BTreeSet::new();
+        self.climb(path, object, &start, &mut Vec::new(), &mut found);
+        found.into_iter().collect()
+    }
+
+    fn climb(
+        &self,
+        listed: &str,
+        object: &Object,
+        so_far: &Variant,
+        seen: &mut Vec<String>,
+        found: &mut BTreeSet<Variant>,
+    ) {
+        if found.len() >= MAX_VARIANTS {
+            return;
+        }
+        let above: Vec<&String> = self
+            .listed_by
+            .get(listed)
+            .into_iter()
+            .flatten()
+            .filter(|folder| !seen.contains(folder))
+            .collect();
+        if above.is_empty() || seen.len() >= MAX_DEPTH {
+            found.insert(so_far.clone());
+            return;
+        }
+        for folder in above {
+            let Some(step) = self.by_folder.get(folder) else { continue };
+            let mut next = so_far.clone();
+            next.namespace = step.namespace.clone().or(next.namespace);
+            let patches = step
+                .components
+                .iter()
+                .filter_map(|component| self.by_folder.get(component))
+                .flat_map(|component| &component.patches)
+                .chain(&step.patches);
+            for patch in patches.filter(|patch| patch.meets(object, &so_far.name)) {
+                if patch.gpu && next.patched.is_none() {
+                    next.patched = Some(patch.place.clone());
+                }
+                next.ignored |= patch.ignore;
+            }
+            next.name = format!("{}{}{}", step.prefix, next.name, step.suffix);
+            next.root = Some(step.path.clone());
+            seen.push(folder.clone());
+            self.climb(folder, object, &next, seen, found);
+            seen.pop();
+        }
+    }
+}
+
+impl Patch {
+    fn meets(&self, object: &Object, name_now: &str) -> bool {
+        let same = |wanted: &Option<String>, values: &[&str]| match wanted {
+            // Kustomize reads these as regular expressions: where one is not a plain name, any may be meant.
+            Some(text) if text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') => {
+                values.contains(&text.as_str())
+            }
+            Some(_) | None => true,
+        };
+        same(&self.kind, &[&object.kind]) && same(&self.name, &[&object.name, name_now])
+    }
+}
+
+struct Target {
+    kind: Option<String>,
+    name: Option<String>,
+    given: bool,
+}
+
+fn patches(text: &str, place: &str, file: Option<&str>, told: &Target) -> Vec<Patch> {
+    let at = |line: usize| file.map_or_else(|| place.to_owned(), |file| format!("{file}:{line}"));
+    let Ok(stream) = slicewright_yaml::read(text) else {
+        // What cannot be read may say anything.
+        return vec![Patch {
+            place: at(1),
+            kind: told.kind.clone(),
+            name: told.name.clone(),
+            gpu: text.contains("nvidia.com"),
+            ignore: false,
+        }];
+    };
+    let mut found = Vec::new();
+    for root in stream.documents() {
+        let mut gpu = None;
+        let mut ignore = false;
+        walk::every(root, &mut |key, node| {
+            let value = node.as_str().unwrap_or_default();
+            let names_gpu = |text: &str| text.starts_with("nvidia.com/") || text.contains("/nvidia.com~1");
+            let whole = key == Some("path") && value.rsplit('/').next() == Some("resources");
+            if key.is_some_and(names_gpu) || names_gpu(value) || whole {
+                gpu.get_or_insert(node.line());
+            }
+            let opt_out = key == Some("slicewright/ignore")
+                || (key == Some("path") && value.ends_with("/slicewright~1ignore"));
+            ignore |= opt_out && value != "false";
+        });
+        let own = |dotted: &str| walk::text(root, dotted).map(ToOwned::to_owned);
+        let (kind, name) = if told.given {
+            (told.kind.clone(), told.name.clone())
+        } else {
+            (own("kind"), own("metadata.name"))
+        };
+        found.push(Patch { place: at(gpu.unwrap_or(1)), kind, name, gpu: gpu.is_some(), ignore });
+    }
+    found
+}
+
+impl Parsed {
+    /// The root of the first document that is not empty.
+    fn root(&self) -> Option<Node<'_>> {
+        self.documents().find(|root| root.is_mapping())
+    }
+}
+
+/// The folder of a path, without a slash at the end.
+pub(super) fn parent(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+/// A relative path of a kustomization as one from the repository's root. `None`: it leads out, or it is a URL.
+fn resolve(folder: &str, relative: &str) -> Option<String> {
+    if relative.contains("://") || relative.starts_with('/') {
+        return None;
+    }
+    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+    for part in relative.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop()?;
+            }
+            part => parts.push(part),
+        }
+    }
+    Some(parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relative_paths_do_not_leave_the_repository() {
+        assert_eq!(resolve("overlays/prod", "../../base"), Some("base".into()));
+        assert_eq!(resolve("", "./a.yaml"), Some("a.yaml".into()));
+        assert_eq!(resolve("a", "../../b"), None);
+        assert_eq!(resolve("a", "https://example.com/b"), None);
+    }
+}

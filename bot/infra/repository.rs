@@ -1,0 +1,331 @@
+//! One pass over a cluster's files: which are read, what objects they hold, what was left out and why.
+//!
+//! Only files whose text names something of interest are parsed; the others are parsed when somebody asks for them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
+
+use slicewright_yaml::{MAX_BYTES, Node, RefusalKind, Step, Stream};
+
+use super::kustomize::Overlays;
+use super::walk::{self, At};
+use super::{Scope, Snapshot};
+
+/// Texts that make a file worth parsing at once.
+const SIGNS: &[&str] = &[
+    "nvidia.com/",
+    "nvidia.com~1",
+    "slicewright/ignore",
+    "gpu-operator",
+    "mig-configs",
+    "timeSlicing",
+];
+
+/// Folders and files that the bot neither reads nor writes: pipelines, and its own configuration.
+const PROTECTED: &[&str] = &[
+    ".git",
+    ".github",
+    ".gitlab",
+    ".circleci",
+    ".buildkite",
+    ".woodpecker",
+    ".gitlab-ci.yml",
+    ".gitlab-ci.yaml",
+    ".slicewright.yaml",
+    ".slicewright.yml",
+    ".travis.yml",
+    ".drone.yml",
+    ".woodpecker.yml",
+    "azure-pipelines.yml",
+    "bitbucket-pipelines.yml",
+    "cloudbuild.yaml",
+    "Jenkinsfile",
+];
+
+/// Below this size, one thread is faster than several.
+const SMALL: usize = 64;
+
+/// The files of one cluster.
+#[derive(Debug)]
+pub(super) struct Repository<'a> {
+    pub(super) scope: &'a Scope,
+    /// Texts of the scope, YAML or not, by path.
+    pub(super) texts: BTreeMap<&'a str, &'a str>,
+    /// Parsed files by path.
+    pub(super) files: BTreeMap<&'a str, File<'a>>,
+    /// What was not read, as sentences with the place.
+    pub(super) notes: BTreeSet<String>,
+    overlays: OnceLock<Overlays>,
+}
+
+/// One parsed file.
+#[derive(Debug)]
+pub(super) struct File<'a> {
+    pub(super) path: &'a str,
+    pub(super) text: &'a str,
+    /// `Err` holds why it does not parse.
+    pub(super) parsed: Result<Parsed, String>,
+}
+
+/// The documents of a file and the objects in them.
+#[derive(Debug)]
+pub(super) struct Parsed {
+    stream: Stream,
+    pub(super) objects: Vec<Object>,
+}
+
+/// One Kubernetes object: a document, or an item of a `List`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Object {
+    pub(super) document: usize,
+    /// The way to the object from the document's root; empty but in a `List`.
+    pub(super) prefix: Vec<Step>,
+    pub(super) api_version: String,
+    pub(super) kind: String,
+    pub(super) name: String,
+    pub(super) namespace: Option<String>,
+    /// Where the object starts.
+    pub(super) line: usize,
+}
+
+impl Parsed {
+    /// Parses a text; the reason is a sentence with the place.
+    pub(super) fn new(text: &str) -> Result<Self, String> {
+        let stream = slicewright_yaml::read(text).map_err(|refusal| match refusal.kind {
+            RefusalKind::Template => "it is a template".to_owned(),
+            _ => format!("it does not parse: {refusal}"),
+        })?;
+        let mut objects = Vec::new();
+        for (document, root) in stream.documents().enumerate() {
+            collect(document, root, Vec::new(), &mut objects);
+        }
+        Ok(Self { stream, objects })
+    }
+
+    /// The root of every document.
+    pub(super) fn documents(&self) -> impl Iterator<Item = Node<'_>> {
+        self.stream.documents()
+    }
+
+    /// The object's node with its path.
+    pub(super) fn at(&self, object: &Object) -> Option<At<'_>> {
+        let node = self.stream.document(object.document)?.at(&object.prefix)?;
+        Some(At::new(node, object.prefix.clone()))
+    }
+}
+
+fn collect(document: usize, node: Node<'_>, prefix: Vec<Step>, objects: &mut Vec<Object>) {
+    let kind = node.get("kind").and_then(|kind| kind.as_str()).unwrap_or_default();
+    let api_version = node.get("apiVersion").and_then(|version| version.as_str()).unwrap_or_default();
+    if kind.ends_with("List") && prefix.is_empty() && node.get("items").is_some_and(|items| items.is_sequence()) {
+        for (position, item) in node.get("items").into_iter().flat_map(|items| items.items()).enumerate() {
+            collect(document, item, vec!["items".into(), position.into()], objects);
+        }
+        return;
+    }
+    if kind.is_empty() {
+        return;
+    }
+    objects.push(Object {
+        document,
+        prefix,
+        api_version: api_version.to_owned(),
+        kind: kind.to_owned(),
+        name: walk::text(node, "metadata.name").unwrap_or_default().to_owned(),
+        namespace: walk::text(node, "metadata.namespace").map(ToOwned::to_owned),
+        line: node.line(),
+    });
+}
+
+impl<'a> Repository<'a> {
+    /// Reads the scope's part of a snapshot.
+    pub(super) fn new(snapshot: &'a Snapshot, scope: &'a Scope) -> Self {
+        let mut texts = BTreeMap::new();
+        let mut notes = BTreeSet::new();
+        let in_scope = |path: &str| {
+            let new = !scope.new_files.is_empty() && path.starts_with(scope.new_files.as_str());
+            (scope.folders.is_empty() || new || scope.folders.iter().any(|folder| path.starts_with(folder.as_str())))
+                && !is_protected(path)
+        };
+        for (path, reason) in &snapshot.skipped {
+            if in_scope(path) && is_yaml(path) {
+                notes.insert(format!("`{path}` was not read: {reason}"));
+            }
+        }
+        for (path, bytes) in &snapshot.files {
+            if !in_scope(path) {
+                continue;
+            }
+            if !is_plain_path(path) {
+                notes.insert(format!("`{}` was not read: its path is not a plain relative one", path.escape_debug()));
+                continue;
+            }
+            match std::str::from_utf8(bytes) {
+                Ok(text) if text.starts_with("version https://git-lfs.github.com/spec/") => {
+                    if is_yaml(path) {
+                        notes.insert(format!("`{path}` was not read: it is a Git LFS pointer"));
+                    }
+                }
+                Ok(text) if text.len() <= MAX_BYTES => {
+                    texts.insert(path.as_str(), text);
+                }
+                Ok(text) if is_yaml(path) => {
+                    let n_bytes = text.len();
+                    notes.insert(format!(
+                        "`{path}` was not read: {n_bytes} bytes are more than the {MAX_BYTES} that are read"
+                    ));
+                }
+                Err(_) if is_yaml(path) => {
+                    notes.insert(format!("`{path}` was not read: it is not UTF-8 text"));
+                }
+                Ok(_) | Err(_) => {}
+            }
+        }
+        let wanted: Vec<(&'a str, &'a str)> =
+            texts.iter().map(|(path, text)| (*path, *text)).filter(|(path, text)| is_wanted(path, text)).collect();
+        let files = parse_all(&wanted);
+        for file in files.values() {
+            if let Err(reason) = &file.parsed
+                && file.text.contains("nvidia.com/")
+                && super::manifest::helm_chart(&texts, file.path).is_none()
+            {
+                notes.insert(format!("`{}` names a GPU and was not read: {reason}", file.path));
+            }
+        }
+        Self { scope, texts, files, notes, overlays: OnceLock::new() }
+    }
+
+    /// Every object of every parsed file, in the order of paths.
+    pub(super) fn objects(&self) -> impl Iterator<Item = (&File<'a>, &Parsed, &Object)> {
+        self.files.values().filter_map(|file| Some((file, file.parsed.as_ref().ok()?))).flat_map(
+            |(file, parsed)| parsed.objects.iter().map(move |object| (file, parsed, object)),
+        )
+    }
+
+    /// Parses the YAML files that hold one of `words` and were not parsed at first.
+    pub(super) fn further(&self, words: &[&str]) -> BTreeMap<&'a str, File<'a>> {
+        let wanted: Vec<(&'a str, &'a str)> = self
+            .texts
+            .iter()
+            .map(|(path, text)| (*path, *text))
+            .filter(|(path, text)| {
+                is_yaml(path) && !self.files.contains_key(path) && words.iter().any(|word| text.contains(word))
+            })
+            .collect();
+        parse_all(&wanted)
+    }
+
+    /// Adds the files that hold one of `words`, so that [`Repository::objects`] gives their objects too.
+    pub(super) fn load(&mut self, words: &[&str]) {
+        let further = self.further(words);
+        self.files.extend(further);
+    }
+
+    /// How Kustomize treats the files.
+    pub(super) fn overlays(&self) -> &Overlays {
+        self.overlays.get_or_init(|| Overlays::new(self))
+    }
+
+    /// The namespace that an object ends up in, if all ways to it agree.
+    pub(super) fn namespace(&self, path: &str, object: &Object) -> Option<String> {
+        let mut variants = self.overlays().variants(path, object).into_iter();
+        let first = variants.next()?.namespace;
+        variants.all(|variant| variant.namespace == first).then_some(first).flatten()
+    }
+}
+
+/// Whether the bot keeps its hands off `path`.
+pub(super) fn is_protected(path: &str) -> bool {
+    let first = path.split('/').next().unwrap_or_default();
+    let last = path.rsplit('/').next().unwrap_or_default();
+    PROTECTED.iter().any(|name| {
+        first.eq_ignore_ascii_case(name) || last.eq_ignore_ascii_case(name)
+    }) || path.split('/').any(|part| part.eq_ignore_ascii_case(".git"))
+}
+
+/// A relative path without empty parts, `.`, `..`, backslashes or control characters.
+pub(super) fn is_plain_path(path: &str) -> bool {
+    !path.is_empty()
+        && !path.contains('\\')
+        && !path.contains(char::is_control)
+        && path.split('/').all(|part| !matches!(part, "" | "." | ".."))
+}
+
+/// Whether the name says that the file holds YAML.
+pub(super) fn is_yaml(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name == "Kustomization"
+        || name.rsplit_once('.').is_some_and(|(_, end)| {
+            end.eq_ignore_ascii_case("yaml") || end.eq_ignore_ascii_case("yml")
+        })
+}
+
+/// Whether this is the file that makes a folder a Kustomize one.
+pub(super) fn is_kustomization(path: &str) -> bool {
+    matches!(path.rsplit('/').next(), Some("kustomization.yaml" | "kustomization.yml" | "Kustomization"))
+}
+
+fn is_wanted(path: &str, text: &str) -> bool {
+    is_yaml(path)
+        && (is_kustomization(path) || SIGNS.iter().any(|sign| text.contains(sign)) || holds_word(text, "Node"))
+}
+
+/// `Node` as a word of its own, so that `NodePort` does not count.
+fn holds_word(text: &str, word: &str) -> bool {
+    text.match_indices(word).any(|(at, _)| {
+        let before = text[..at].chars().next_back();
+        let after = text[at + word.len()..].chars().next();
+        let letter = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric());
+        !letter(before) && !letter(after)
+    })
+}
+
+fn parse_all<'a>(wanted: &[(&'a str, &'a str)]) -> BTreeMap<&'a str, File<'a>> {
+    let parse = |(path, text): &(&'a str, &'a str)| (*path, File { path, text, parsed: Parsed::new(text) });
+    let n_threads = std::thread::available_parallelism().map_or(1, usize::from).min(16);
+    if wanted.len() < SMALL || n_threads < 2 {
+        return wanted.iter().map(parse).collect();
+    }
+    // More chunks than threads would need a queue; files of one folder are alike, so that equal counts do.
+    let size = wanted.len().div_ceil(n_threads);
+    std::thread::scope(|scope| {
+        let started: Vec<_> = wanted
+            .chunks(size)
+            .map(|chunk| (chunk, scope.spawn(move || chunk.iter().map(parse).collect::<Vec<_>>())))
+            .collect();
+        let mut files = BTreeMap::new();
+        for (chunk, thread) in started {
+            match thread.join() {
+                Ok(parsed) => files.extend(parsed),
+                Err(_) => files.extend(chunk.iter().map(|(path, text)| {
+                    (*path, File { path, text, parsed: Err("reading it failed".to_owned()) })
+                })),
+            }
+        }
+        files
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pipelines_and_odd_paths_are_left_alone() {
+        for path in [".github/workflows/x.yaml", "apps/.gitlab-ci.yml", ".slicewright.yaml", "a/.git/config.yaml"] {
+            assert!(is_protected(path), "{path}");
+        }
+        assert!(!is_protected("apps/github/x.yaml"));
+        for path in ["", "/etc/passwd", "../x.yaml", "a//b.yaml", "a\\b.yaml", "a/./b.yaml", "a\nb"] {
+            assert!(!is_plain_path(path), "{path:?}");
+        }
+        assert!(is_plain_path("clusters/dc1/a b.yaml"));
+    }
+
+    #[test]
+    fn node_is_looked_for_as_a_word() {
+        assert!(holds_word("kind: Node\n", "Node"));
+        assert!(holds_word("\"kind\":\"Node\"", "Node"));
+        assert!(!holds_word("type: NodePort, fooNode", "Node"));
+    }
+}

@@ -1,0 +1,98 @@
+//! The file that says the way back: the plan's steps, and labels and resources as they were.
+//!
+//! Made from the plan alone, so that an edited repository gets the same file.
+
+use slicewright_core::ids::slug;
+use slicewright_core::plan::{Change, Plan, Step};
+
+use super::ManualChange;
+use super::draft::Draft;
+use super::format::Edition;
+use super::frame;
+use super::nodes::is_node_name;
+use super::text::{fenced, one_line, shell};
+
+/// Writes `rollback/<pool>.md`.
+pub(super) fn write(edition: &Edition<'_>, draft: &mut Draft<'_>) {
+    let plan = edition.plan;
+    if plan.changes.is_empty() {
+        return;
+    }
+    let text = match text(plan) {
+        Ok(text) => text,
+        Err(why) => {
+            draft.manual(by_hand(plan, why, String::new()));
+            return;
+        }
+    };
+    match draft.new_path(&format!("rollback/{}.md", slug(&plan.pool.pool))) {
+        Ok(path) => draft.set(&path, text),
+        Err(why) => draft.manual(by_hand(plan, why, text)),
+    }
+}
+
+fn by_hand(plan: &Plan, why: String, text: String) -> ManualChange {
+    ManualChange { what: format!("Keep the way back for pool `{}` somewhere", plan.pool), why, text }
+}
+
+fn text(plan: &Plan) -> Result<String, String> {
+    let steps: Vec<minijinja::Value> = plan.rollback.iter().map(step).collect();
+    let labels: Vec<String> = plan.changes.iter().flat_map(old_labels).collect();
+    let resources: Vec<String> = plan.changes.iter().filter_map(old_resource).collect();
+    let block = |language: &str, lines: &[String]| {
+        if lines.is_empty() { String::new() } else { fenced(language, lines) }
+    };
+    frame::fill(
+        "rollback.md",
+        minijinja::context! {
+            pool => code(&plan.pool.pool),
+            cluster => code(&plan.pool.cluster),
+            steps,
+            labels => block("sh", &labels),
+            resources => block("text", &resources),
+        },
+    )
+}
+
+fn step(step: &Step) -> minijinja::Value {
+    minijinja::context! {
+        what => prose(&step.what),
+        wait_for => step.wait_for.as_deref().map(prose),
+        on_failure => step.on_failure.as_deref().map(prose),
+        commands => if step.commands.is_empty() { String::new() } else { fenced("sh", &step.commands) },
+    }
+}
+
+/// A sentence that opens no code block.
+fn prose(text: &str) -> String {
+    one_line(text).replace("```", "'''")
+}
+
+/// A name between backticks that it cannot close.
+fn code(name: &str) -> String {
+    format!("`{}`", one_line(name).replace('`', "'"))
+}
+
+fn old_labels(change: &Change) -> Vec<String> {
+    let Change::LabelNodes { key, value: _, nodes } = change else { return Vec::new() };
+    nodes
+        .iter()
+        .filter(|(node, _)| is_node_name(node))
+        .map(|(node, old)| match old {
+            Some(old) => {
+                format!("kubectl label node {} {} --overwrite", shell(node), shell(&format!("{key}={old}")))
+            }
+            // Taking the label of the MIG manager away does nothing: the cards stay cut.
+            None if key == "nvidia.com/mig.config" => {
+                format!("kubectl label node {} nvidia.com/mig.config=all-disabled --overwrite", shell(node))
+            }
+            None => format!("kubectl label node {} {}", shell(node), shell(&format!("{key}-"))),
+        })
+        .collect()
+}
+
+fn old_resource(change: &Change) -> Option<String> {
+    let Change::SetWorkloadResource { workload, from, to, count, pin } = change else { return None };
+    let pins: String = pin.iter().map(|(key, value)| format!(", without the node selector {key}: {value}")).collect();
+    Some(format!("{} {workload}: {from}: {count} (after the change {to}: {count}){pins}", workload.kind))
+}

@@ -1,0 +1,314 @@
+//! Things elsewhere in the cluster's files that a plan touches without changing them, a sentence each.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use slicewright_core::ids::WorkloadId;
+use slicewright_core::plan::Change;
+
+use super::config_map;
+use super::draft::Draft;
+use super::format::Edition;
+use super::gpu_operator;
+use super::kinds;
+use super::manifest::{self, Finding, PRODUCT};
+use super::repository::{File, Object, Repository, is_yaml};
+use super::text::one_line;
+use super::walk::{self, At};
+
+/// Kinds that are looked at, as words in files that were not parsed for another reason.
+const WORDS: &[&str] = &["HorizontalPodAutoscaler", "ScaledObject", "PodDisruptionBudget"];
+
+/// The counter that has no value for MIG instances.
+const GPU_UTIL: &str = "DCGM_FI_DEV_GPU_UTIL";
+
+/// Longest text that is searched for the counter; dashboards are smaller.
+const MAX_SEARCHED: usize = 4 * 1024 * 1024;
+
+/// What the plan does, in the words that matter here.
+struct Reach<'a> {
+    edition: &'a Edition<'a>,
+    /// Workloads whose pods restart.
+    workloads: BTreeSet<&'a WorkloadId>,
+    namespaces: BTreeSet<&'a str>,
+    /// Old resource and the new ones that replace it, where they differ.
+    renamed: BTreeMap<&'a str, BTreeSet<&'a str>>,
+    mig: bool,
+    sharing: bool,
+    findings: Vec<Finding>,
+}
+
+/// Searches the cluster's files and adds what was found.
+pub(super) fn search(edition: &Edition<'_>, draft: &mut Draft<'_>) {
+    let repository = edition.repository;
+    let reach = Reach::new(edition);
+    let further = repository.further(WORDS);
+    for file in repository.files.values().chain(further.values()) {
+        let Ok(parsed) = &file.parsed else { continue };
+        for object in &parsed.objects {
+            let Some(root) = parsed.at(object) else { continue };
+            for sentence in reach.object(file, object, &root) {
+                draft.side_effect(sentence);
+            }
+        }
+    }
+    for sentence in reach.selectors().into_iter().chain(reach.label_selectors()).chain(reach.other_maps()) {
+        draft.side_effect(sentence);
+    }
+    if reach.mig {
+        for sentence in counters(repository) {
+            draft.side_effect(sentence);
+        }
+    }
+}
+
+impl<'a> Reach<'a> {
+    fn new(edition: &'a Edition<'a>) -> Self {
+        let mut reach = Self {
+            edition,
+            workloads: BTreeSet::new(),
+            namespaces: BTreeSet::new(),
+            renamed: BTreeMap::new(),
+            mig: false,
+            sharing: false,
+            findings: manifest::findings(edition.repository),
+        };
+        for change in &edition.plan.changes {
+            match change {
+                Change::SetWorkloadResource { workload, from, to, .. } => {
+                    reach.workloads.insert(workload);
+                    if from != to {
+                        reach.renamed.entry(from).or_default().insert(to);
+                    }
+                }
+                Change::SetMigConfig { .. } => reach.mig = true,
+                Change::SetPluginConfig { .. } => reach.sharing = true,
+                Change::LabelNodes { key, .. } => reach.mig |= key == "nvidia.com/mig.config",
+            }
+        }
+        reach.workloads.extend(edition.plan.items.iter().map(|item| &item.fit.workload));
+        reach.namespaces = reach.workloads.iter().map(|workload| workload.namespace.as_str()).collect();
+        reach
+    }
+
+    fn object(&self, file: &File<'_>, object: &Object, root: &At<'_>) -> Vec<String> {
+        let named = format!("{} `{}`", object.kind, one_line(&object.name));
+        let place = |line: usize| format!("`{}:{line}`", file.path);
+        let namespace = self.edition.repository.namespace(file.path, object);
+        let near = namespace.as_deref().is_none_or(|namespace| self.namespaces.contains(namespace));
+        match (kinds::group(&object.api_version), object.kind.as_str()) {
+            ("", "ResourceQuota") if near => {
+                self.names_in(root, "spec.hard", |from, to, line| {
+                    format!("{}: {named} limits `{from}`, which does not count {to}.", place(line))
+                })
+            }
+            ("", "LimitRange") if near => {
+                self.names_in(root, "spec", |from, to, line| {
+                    format!("{}: {named} sets limits for `{from}` and none for {to}.", place(line))
+                })
+            }
+            ("kueue.x-k8s.io", "ClusterQueue" | "ResourceFlavor" | "Cohort") => {
+                self.names_in(root, "spec", |from, to, line| {
+                    format!("{}: {named} of Kueue names `{from}` and needs an entry for {to}.", place(line))
+                })
+            }
+            ("kyverno.io" | "constraints.gatekeeper.sh" | "templates.gatekeeper.sh", _) => {
+                self.names_in(root, "spec", |from, to, line| {
+                    format!("{}: the policy {named} speaks about `{from}`; see whether it must know {to}.", place(line))
+                })
+            }
+            ("autoscaling", "HorizontalPodAutoscaler") | ("keda.sh", "ScaledObject") => {
+                self.autoscaler(object, root, namespace.as_deref(), &place(object.line)).into_iter().collect()
+            }
+            ("policy", "PodDisruptionBudget") => {
+                self.budget(object, root, namespace.as_deref(), &place(object.line))
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Keys or values below a path that name a resource which the plan replaces; the first of each.
+    fn names_in(
+        &self,
+        root: &At<'_>,
+        dotted: &str,
+        sentence: impl Fn(&str, &str, usize) -> String,
+    ) -> Vec<String> {
+        let Some(below) = walk::down(root.node, dotted) else { return Vec::new() };
+        let mut seen: BTreeMap<String, (String, usize)> = BTreeMap::new();
+        walk::every(below, &mut |key, node| {
+            for text in [key, node.as_str()].into_iter().flatten() {
+                for (from, to) in &self.renamed {
+                    let bare = text.trim_start_matches("requests.").trim_start_matches("limits.");
+                    if bare == *from {
+                        let to: Vec<String> = to.iter().map(|to| format!("`{to}`")).collect();
+                        seen.entry(text.to_owned()).or_insert((to.join(", "), node.line()));
+                    }
+                }
+            }
+        });
+        seen.iter().map(|(from, (to, line))| sentence(from, to, *line)).collect()
+    }
+
+    fn autoscaler(&self, object: &Object, root: &At<'_>, namespace: Option<&str>, place: &str) -> Option<String> {
+        let target = |key: &str| walk::text(root.node, &format!("spec.scaleTargetRef.{key}"));
+        let name = target("name")?;
+        let kind = target("kind").unwrap_or("Deployment");
+        let workload = self.workloads.iter().find(|workload| {
+            workload.name == name && workload.kind == kind && namespace.is_none_or(|found| found == workload.namespace)
+        })?;
+        let most = walk::text(root.node, "spec.maxReplicas").or_else(|| walk::text(root.node, "spec.maxReplicaCount"));
+        let most = most.map_or_else(String::new, |most| format!(" up to {} replicas", one_line(most)));
+        Some(format!(
+            "{place}: {} `{}` scales {} `{workload}`{most}; metrics of whole cards mean something else on a share.",
+            object.kind,
+            one_line(&object.name),
+            workload.kind
+        ))
+    }
+
+    fn budget(&self, object: &Object, root: &At<'_>, namespace: Option<&str>, place: &str) -> Vec<String> {
+        let Some(wanted) = root.down("spec.selector.matchLabels") else { return Vec::new() };
+        let wanted = manifest::strings(&wanted);
+        let rule = ["minAvailable", "maxUnavailable"]
+            .iter()
+            .find_map(|key| Some(format!(" (`{key}: {}`)", one_line(walk::text(root.node, &format!("spec.{key}"))?))))
+            .unwrap_or_default();
+        let selected = self.workloads.iter().filter(|workload| {
+            namespace.is_none_or(|found| found == workload.namespace)
+                && self.findings.iter().any(|finding| {
+                    finding.is(workload) && wanted.iter().all(|(key, value)| finding.labels.get(key) == Some(value))
+                })
+        });
+        selected
+            .map(|workload| {
+                format!(
+                    "{place}: PodDisruptionBudget `{}`{rule} selects the pods of {} `{workload}`: a drain waits for it.",
+                    one_line(&object.name),
+                    workload.kind
+                )
+            })
+            .collect()
+    }
+
+    /// Selectors on the product label that sharing changes: a shared node's label ends with `-SHARED`.
+    fn selectors(&self) -> Vec<String> {
+        if !self.sharing {
+            return Vec::new();
+        }
+        let plain = product_label(&self.edition.plan.model_name);
+        let pinned: BTreeSet<&WorkloadId> = self
+            .edition
+            .plan
+            .changes
+            .iter()
+            .filter_map(|change| match change {
+                Change::SetWorkloadResource { workload, pin, .. } if pin.contains_key(PRODUCT) => Some(workload),
+                Change::SetWorkloadResource { .. }
+                | Change::SetMigConfig { .. }
+                | Change::SetPluginConfig { .. }
+                | Change::LabelNodes { .. } => None,
+            })
+            .collect();
+        let mut found = Vec::new();
+        for (id, workload) in &self.edition.declared.workloads {
+            let finding = self.findings.iter().find(|finding| finding.is(id));
+            let by_selector = workload.node_selector.get(PRODUCT).filter(|_| !pinned.contains(id));
+            let by_affinity = finding
+                .into_iter()
+                .flat_map(|finding| finding.affinity.iter().map(move |(line, value)| (format!("{}:{line}", finding.path), value)));
+            let all = by_selector.map(|value| (workload.place.clone(), value)).into_iter().chain(by_affinity);
+            for (place, value) in all {
+                if *value == plain {
+                    found.push(format!(
+                        "`{place}`: {} `{id}` selects `{PRODUCT}: {value}`; nodes that share their cards carry \
+                         `{value}-SHARED` and are not selected any more.",
+                        id.kind
+                    ));
+                }
+            }
+        }
+        found
+    }
+
+    /// Selectors on a label whose value the plan changes.
+    fn label_selectors(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for change in &self.edition.plan.changes {
+            let Change::LabelNodes { key, value, nodes } = change else { continue };
+            for (id, workload) in &self.edition.declared.workloads {
+                let Some(wanted) = workload.node_selector.get(key).filter(|wanted| *wanted != value) else { continue };
+                if nodes.values().flatten().any(|old| old == wanted) {
+                    let on = if nodes.len() == 1 { "one node" } else { "some nodes" };
+                    found.push(format!(
+                        "`{}`: {} `{id}` selects `{key}: {wanted}`, a label that the plan changes on {on}.",
+                        workload.place, id.kind
+                    ));
+                }
+            }
+        }
+        found
+    }
+
+    /// Maps of the same name as the operator's in other namespaces.
+    fn other_maps(&self) -> Vec<String> {
+        let operator = &self.edition.declared.operator;
+        let repository = self.edition.repository;
+        let home = gpu_operator::home(repository, operator);
+        let mut found = Vec::new();
+        for name in gpu_operator::map_names(&self.edition.plan.changes, operator) {
+            for map in config_map::named(repository, &name) {
+                if let Some(namespace) = map.namespace.as_deref().filter(|namespace| *namespace != home) {
+                    found.push(format!(
+                        "`{}`: another config map `{name}` stands in namespace `{}`; the operator in `{home}` does not read it.",
+                        map.place(),
+                        one_line(namespace)
+                    ));
+                }
+            }
+        }
+        found
+    }
+}
+
+/// A DCGM model name as the product label of GPU Feature Discovery: other characters dropped, words joined by `-`.
+fn product_label(model_name: &str) -> String {
+    let kept: String =
+        model_name.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ' ')).collect();
+    kept.split_whitespace().collect::<Vec<_>>().join("-")
+}
+
+/// Alerts and dashboards on the counter that vanishes under MIG, one sentence a file.
+fn counters(repository: &Repository<'_>) -> Vec<String> {
+    let mut found = Vec::new();
+    for (path, text) in &repository.texts {
+        let searched = is_yaml(path)
+            || [".json", ".jsonnet", ".libsonnet", ".tpl", ".rules"].iter().any(|end| path.ends_with(end));
+        if !searched || text.len() > MAX_SEARCHED {
+            continue;
+        }
+        let mut lines = text.lines().enumerate().filter(|(_, line)| line.contains(GPU_UTIL));
+        let Some((first, _)) = lines.next() else { continue };
+        let more = match lines.count() {
+            0 => String::new(),
+            1 => " (and on 1 more line)".to_owned(),
+            n => format!(" (and on {n} more lines)"),
+        };
+        found.push(format!(
+            "`{path}:{}`{more}: reads `{GPU_UTIL}`, which is missing or 0 for cards under MIG; \
+             `DCGM_FI_PROF_GR_ENGINE_ACTIVE` is there.",
+            first + 1
+        ));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn product_labels_are_spelled_as_feature_discovery_does() {
+        assert_eq!(product_label("NVIDIA A100 80GB PCIe"), "NVIDIA-A100-80GB-PCIe");
+        assert_eq!(product_label("NVIDIA A100-SXM4-40GB"), "NVIDIA-A100-SXM4-40GB");
+    }
+}
