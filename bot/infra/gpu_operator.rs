@@ -105,7 +105,7 @@ impl Format for GpuOperator {
                     let wish = Sharing { key, resource, replicas: *replicas, fail: *fail_requests_greater_than_one };
                     set_plugin(edition, draft, &wish)
                 }
-                Change::LabelNodes { .. } | Change::SetWorkloadResource { .. } => return true,
+                Change::LabelNodes { .. } | Change::LabelGroup { .. } | Change::SetWorkloadResource { .. } => return true,
             };
             if let Err(manual) = outcome {
                 draft.manual(manual);
@@ -202,7 +202,7 @@ pub(super) fn map_names(changes: &[Change], operator: &Operator) -> BTreeSet<Str
         .filter_map(|change| match change {
             Change::SetMigConfig { .. } => Some(mig_map_name(operator).0),
             Change::SetPluginConfig { .. } => Some(plugin_map_name(operator).0.to_owned()),
-            Change::LabelNodes { .. } | Change::SetWorkloadResource { .. } => None,
+            Change::LabelNodes { .. } | Change::LabelGroup { .. } | Change::SetWorkloadResource { .. } => None,
         })
         .collect()
 }

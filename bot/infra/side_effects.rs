@@ -82,7 +82,9 @@ impl<'a> Reach<'a> {
                 }
                 Change::SetMigConfig { .. } => reach.mig = true,
                 Change::SetPluginConfig { .. } => reach.sharing = true,
-                Change::LabelNodes { key, .. } => reach.mig |= key == "nvidia.com/mig.config",
+                Change::LabelNodes { key, .. } | Change::LabelGroup { key, .. } => {
+                    reach.mig |= key == "nvidia.com/mig.config";
+                }
             }
         }
         reach.workloads.extend(edition.plan.items.iter().map(|item| &item.fit.workload));
@@ -206,6 +208,7 @@ impl<'a> Reach<'a> {
                 Change::SetWorkloadResource { .. }
                 | Change::SetMigConfig { .. }
                 | Change::SetPluginConfig { .. }
+                | Change::LabelGroup { .. }
                 | Change::LabelNodes { .. } => None,
             })
             .collect();
