@@ -97,7 +97,15 @@ mod tests {
 
     #[test]
     fn names_that_depend_on_the_card_are_not_guessed() {
-        for name in ["all-1g.10gb", "all-1g.24gb", "all-2g.48gb", "all-balanced", "team-a", "all-1g.24gb.gfx", "all-9g.1gb"] {
+        for name in [
+            "all-1g.10gb",
+            "all-1g.24gb",
+            "all-2g.48gb",
+            "all-balanced",
+            "team-a",
+            "all-1g.24gb.gfx",
+            "all-9g.1gb",
+        ] {
             check(name, None);
         }
     }

@@ -96,16 +96,12 @@ impl<'a> Reach<'a> {
         let namespace = self.edition.repository.namespace(file.path, object);
         let near = namespace.as_deref().is_none_or(|namespace| self.namespaces.contains(namespace));
         match (kinds::group(&object.api_version), object.kind.as_str()) {
-            ("", "ResourceQuota") if near => {
-                self.names_in(root, "spec.hard", |from, to, line| {
-                    format!("{}: {named} limits `{from}`, which does not count {to}.", place(line))
-                })
-            }
-            ("", "LimitRange") if near => {
-                self.names_in(root, "spec", |from, to, line| {
-                    format!("{}: {named} sets limits for `{from}` and none for {to}.", place(line))
-                })
-            }
+            ("", "ResourceQuota") if near => self.names_in(root, "spec.hard", |from, to, line| {
+                format!("{}: {named} limits `{from}`, which does not count {to}.", place(line))
+            }),
+            ("", "LimitRange") if near => self.names_in(root, "spec", |from, to, line| {
+                format!("{}: {named} sets limits for `{from}` and none for {to}.", place(line))
+            }),
             ("kueue.x-k8s.io", "ClusterQueue" | "ResourceFlavor" | "Cohort") => {
                 self.names_in(root, "spec", |from, to, line| {
                     format!("{}: {named} of Kueue names `{from}` and needs an entry for {to}.", place(line))
@@ -113,7 +109,10 @@ impl<'a> Reach<'a> {
             }
             ("kyverno.io" | "constraints.gatekeeper.sh" | "templates.gatekeeper.sh", _) => {
                 self.names_in(root, "spec", |from, to, line| {
-                    format!("{}: the policy {named} speaks about `{from}`; see whether it must know {to}.", place(line))
+                    format!(
+                        "{}: the policy {named} speaks about `{from}`; see whether it must know {to}.",
+                        place(line)
+                    )
                 })
             }
             ("autoscaling", "HorizontalPodAutoscaler") | ("keda.sh", "ScaledObject") => {
@@ -149,14 +148,23 @@ impl<'a> Reach<'a> {
         seen.iter().map(|(from, (to, line))| sentence(from, to, *line)).collect()
     }
 
-    fn autoscaler(&self, object: &Object, root: &At<'_>, namespace: Option<&str>, place: &str) -> Option<String> {
+    fn autoscaler(
+        &self,
+        object: &Object,
+        root: &At<'_>,
+        namespace: Option<&str>,
+        place: &str,
+    ) -> Option<String> {
         let target = |key: &str| walk::text(root.node, &format!("spec.scaleTargetRef.{key}"));
         let name = target("name")?;
         let kind = target("kind").unwrap_or("Deployment");
         let workload = self.workloads.iter().find(|workload| {
-            workload.name == name && workload.kind == kind && namespace.is_none_or(|found| found == workload.namespace)
+            workload.name == name
+                && workload.kind == kind
+                && namespace.is_none_or(|found| found == workload.namespace)
         })?;
-        let most = walk::text(root.node, "spec.maxReplicas").or_else(|| walk::text(root.node, "spec.maxReplicaCount"));
+        let most = walk::text(root.node, "spec.maxReplicas")
+            .or_else(|| walk::text(root.node, "spec.maxReplicaCount"));
         let most = most.map_or_else(String::new, |most| format!(" up to {} replicas", one_line(most)));
         Some(format!(
             "{place}: {} `{}` scales {} `{workload}`{most}; metrics of whole cards mean something else on a share.",
@@ -171,12 +179,15 @@ impl<'a> Reach<'a> {
         let wanted = manifest::strings(&wanted);
         let rule = ["minAvailable", "maxUnavailable"]
             .iter()
-            .find_map(|key| Some(format!(" (`{key}: {}`)", one_line(walk::text(root.node, &format!("spec.{key}"))?))))
+            .find_map(|key| {
+                Some(format!(" (`{key}: {}`)", one_line(walk::text(root.node, &format!("spec.{key}"))?)))
+            })
             .unwrap_or_default();
         let selected = self.workloads.iter().filter(|workload| {
             namespace.is_none_or(|found| found == workload.namespace)
                 && self.findings.iter().any(|finding| {
-                    finding.is(workload) && wanted.iter().all(|(key, value)| finding.labels.get(key) == Some(value))
+                    finding.is(workload)
+                        && wanted.iter().all(|(key, value)| finding.labels.get(key) == Some(value))
                 })
         });
         selected
@@ -202,7 +213,9 @@ impl<'a> Reach<'a> {
             .changes
             .iter()
             .filter_map(|change| match change {
-                Change::SetWorkloadResource { workload, pin, .. } if pin.contains_key(PRODUCT) => Some(workload),
+                Change::SetWorkloadResource { workload, pin, .. } if pin.contains_key(PRODUCT) => {
+                    Some(workload)
+                }
                 Change::SetWorkloadResource { .. }
                 | Change::SetMigConfig { .. }
                 | Change::SetPluginConfig { .. }
@@ -213,9 +226,9 @@ impl<'a> Reach<'a> {
         for (id, workload) in &self.edition.declared.workloads {
             let finding = self.findings.iter().find(|finding| finding.is(id));
             let by_selector = workload.node_selector.get(PRODUCT).filter(|_| !pinned.contains(id));
-            let by_affinity = finding
-                .into_iter()
-                .flat_map(|finding| finding.affinity.iter().map(move |(line, value)| (format!("{}:{line}", finding.path), value)));
+            let by_affinity = finding.into_iter().flat_map(|finding| {
+                finding.affinity.iter().map(move |(line, value)| (format!("{}:{line}", finding.path), value))
+            });
             let all = by_selector.map(|value| (workload.place.clone(), value)).into_iter().chain(by_affinity);
             for (place, value) in all {
                 if *value == plain {
@@ -236,7 +249,9 @@ impl<'a> Reach<'a> {
         for change in &self.edition.plan.changes {
             let Change::LabelNodes { key, value, nodes } = change else { continue };
             for (id, workload) in &self.edition.declared.workloads {
-                let Some(wanted) = workload.node_selector.get(key).filter(|wanted| *wanted != value) else { continue };
+                let Some(wanted) = workload.node_selector.get(key).filter(|wanted| *wanted != value) else {
+                    continue;
+                };
                 if nodes.values().flatten().any(|old| old == wanted) {
                     let on = if nodes.len() == 1 { "one node" } else { "some nodes" };
                     found.push(format!(
@@ -272,8 +287,10 @@ impl<'a> Reach<'a> {
 
 /// A DCGM model name as the product label of GPU Feature Discovery: other characters dropped, words joined by `-`.
 fn product_label(model_name: &str) -> String {
-    let kept: String =
-        model_name.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ' ')).collect();
+    let kept: String = model_name
+        .chars()
+        .filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ' '))
+        .collect();
     kept.split_whitespace().collect::<Vec<_>>().join("-")
 }
 
