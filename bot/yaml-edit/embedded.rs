@@ -2,8 +2,8 @@
 
 use granit_parser::ScalarStyle;
 
-use crate::edit::proven;
-use crate::plan::{self, Change};
+use crate::edit::{planned, proven};
+use crate::plan::Change;
 use crate::request::Shown;
 use crate::splice::{Splice, break_at, line_end};
 use crate::tree::{Block, Chomp, Id, Kind, Stream};
@@ -35,10 +35,8 @@ pub fn edit_embedded(
             Some(inner) if inner.text == inner_text => inner,
             _ => Stream::parse(inner_text).map_err(located)?,
         };
-        let plan = plan::plan(&before, edit).map_err(located)?;
-        let after = proven(&before, &plan.splices, &plan.change).map_err(located)?;
-        let splices: Vec<Splice> =
-            plan.splices.iter().map(|splice| lines.outward(splice, &before.text)).collect();
+        let (after, splices) = planned(&before, edit).map_err(located)?;
+        let splices: Vec<Splice> = splices.iter().map(|splice| lines.outward(splice, &before.text)).collect();
         let change = Change::BlockText { node, text: chomped(&after.text, block.chomp) };
         outer = proven(&outer, &splices, &change)?;
         inner = Some(after);

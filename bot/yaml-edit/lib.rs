@@ -51,6 +51,10 @@ mod embedded;
 #[cfg(test)]
 mod tests;
 
+// The fuzz target's code, which the tests run too, names the crate from outside.
+#[cfg(test)]
+extern crate self as slicewright_yaml;
+
 pub use edit::edit;
 pub use embedded::edit_embedded;
 pub use read::{Node, Via, read};

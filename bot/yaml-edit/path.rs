@@ -151,7 +151,7 @@ pub(crate) fn refuse_shared(
     }
     let Some(node) = nodes.into_iter().find(|&node| stream.is_shared(node)) else { return Ok(()) };
     let Some(anchor) = stream.slot(node).anchor.map(|anchor| &stream.anchors[anchor]) else { return Ok(()) };
-    let message =
-        format!("the anchor `&{}` is used {} more times, which would change too", anchor.name, anchor.uses);
+    let times = if anchor.uses == 1 { "once".to_owned() } else { format!("{} times", anchor.uses) };
+    let message = format!("the anchor `&{}` is used {times} more, which would change too", anchor.name);
     Err(Refusal::on(RefusalKind::SharedAnchor, stream, Some(node), message))
 }

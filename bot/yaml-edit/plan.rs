@@ -2,6 +2,7 @@
 //!
 //! Values that exist are written by `replace`, entries are taken out by `remove`; this module adds entries.
 
+use crate::render::Layout;
 use crate::request::Shown;
 use crate::splice::{Splice, break_at, insert_below, line_end, line_start, usual_break};
 use crate::tree::{Id, Kind, Stream};
@@ -25,14 +26,14 @@ pub(crate) enum Change {
     BlockText { node: Id, text: String },
 }
 
-/// Plans one edit, or refuses it.
-pub(crate) fn plan(stream: &Stream, edit: &Edit) -> Result<Plan, Refusal> {
+/// Plans one edit, or refuses it. Without `literals`, strings with line breaks are double-quoted.
+pub(crate) fn plan(stream: &Stream, edit: &Edit, literals: bool) -> Result<Plan, Refusal> {
     let root = path::select(stream, &edit.document)?;
     match &edit.op {
         Op::RenameKey { to } => rename(stream, root, edit, to),
-        Op::Set { value } => set(stream, root, edit, sound(value)?),
-        Op::Put { value } => put(stream, root, edit, sound(value)?),
-        Op::Append { value } => append(stream, root, edit, sound(value)?),
+        Op::Set { value } => set(stream, root, edit, sound(value)?, literals),
+        Op::Put { value } => put(stream, root, edit, sound(value)?, literals),
+        Op::Append { value } => append(stream, root, edit, sound(value)?, literals),
         Op::Remove => remove::plan(stream, root, edit),
     }
 }
@@ -88,22 +89,22 @@ fn rename(stream: &Stream, root: Id, edit: &Edit, to: &str) -> Result<Plan, Refu
     Ok(Plan { splices, change: Change::Rename { mapping, index, to: to.to_owned() } })
 }
 
-fn set(stream: &Stream, root: Id, edit: &Edit, value: &Value) -> Result<Plan, Refusal> {
+fn set(stream: &Stream, root: Id, edit: &Edit, value: &Value, literals: bool) -> Result<Plan, Refusal> {
     let walk = path::walk_whole(stream, root, &edit.at)?;
     let node = walk.deepest();
     path::refuse_shared(stream, walk.chain.iter().copied().chain(stream.subtree(node)), edit.shared)?;
-    replaced(stream, node, value.clone())
+    replaced(stream, node, value.clone(), literals)
 }
 
-pub(crate) fn replaced(stream: &Stream, node: Id, value: Value) -> Result<Plan, Refusal> {
-    let splices = replace::replace(stream, node, &value)?;
+pub(crate) fn replaced(stream: &Stream, node: Id, value: Value, literals: bool) -> Result<Plan, Refusal> {
+    let splices = replace::replace(stream, node, &value, literals)?;
     Ok(Plan { splices, change: Change::Replace { node, value } })
 }
 
-fn put(stream: &Stream, root: Id, edit: &Edit, value: &Value) -> Result<Plan, Refusal> {
+fn put(stream: &Stream, root: Id, edit: &Edit, value: &Value, literals: bool) -> Result<Plan, Refusal> {
     let walk = path::walk(stream, root, &edit.at)?;
     if walk.found == edit.at.len() {
-        return set(stream, root, edit, value);
+        return set(stream, root, edit, value, literals);
     }
     let here = walk.deepest();
     let mut keys = Vec::new();
@@ -125,19 +126,20 @@ fn put(stream: &Stream, root: Id, edit: &Edit, value: &Value) -> Result<Plan, Re
                 add_to_flow(stream, here, &entry)?
             } else {
                 let column = stream.slot(here).column;
-                let lines = render::block_entry(first, &value, column, replace::step_of(stream, here));
+                let layout = Layout { step: replace::step_of(stream, here), literals };
+                let lines = render::block_entry(first, &value, column, layout);
                 vec![insert_below(&stream.text, below_comments(stream, here, column), &lines)]
             };
             Ok(Plan { splices, change: Change::AddKey { mapping: here, key: (*first).to_owned(), value } })
         }
-        (Kind::Scalar { .. }, _) => replaced(stream, here, nested(&keys)),
+        (Kind::Scalar { .. }, _) => replaced(stream, here, nested(&keys), literals),
         (Kind::Mapping { .. } | Kind::Sequence { .. } | Kind::Alias(_), _) => {
             Err(path::not_found(stream, &walk, &edit.at))
         }
     }
 }
 
-fn append(stream: &Stream, root: Id, edit: &Edit, value: &Value) -> Result<Plan, Refusal> {
+fn append(stream: &Stream, root: Id, edit: &Edit, value: &Value, literals: bool) -> Result<Plan, Refusal> {
     let walk = path::walk_whole(stream, root, &edit.at)?;
     let here = walk.deepest();
     path::refuse_shared(stream, walk.chain.iter().copied(), edit.shared)?;
@@ -150,7 +152,8 @@ fn append(stream: &Stream, root: Id, edit: &Edit, value: &Value) -> Result<Plan,
         }
         Kind::Sequence { items, .. } => {
             let gap = items.last().map_or(2, |&item| gap_after_dash(stream, here, item));
-            let lines = render::block_item(value, slot.column, replace::step_of(stream, here), gap);
+            let layout = Layout { step: replace::step_of(stream, here), literals };
+            let lines = render::block_item(value, slot.column, layout, gap);
             // Below a sequence that is not indented under its key, a comment at the dash belongs to the next key.
             let is_indented = slot.parent.is_none_or(|parent| stream.slot(parent).column < slot.column);
             let at = below_comments(stream, here, slot.column + usize::from(!is_indented));
@@ -161,7 +164,7 @@ fn append(stream: &Stream, root: Id, edit: &Edit, value: &Value) -> Result<Plan,
             return Err(Refusal::on(RefusalKind::PathThroughAlias, stream, Some(here), message));
         }
         Kind::Scalar { .. } if slot.is_null() => {
-            return replaced(stream, here, Value::Sequence(vec![value.clone()]));
+            return replaced(stream, here, Value::Sequence(vec![value.clone()]), literals);
         }
         Kind::Scalar { .. } | Kind::Mapping { .. } => {
             let message = format!("`{}` is not a sequence", Shown(&edit.at));

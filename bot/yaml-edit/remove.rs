@@ -27,7 +27,7 @@ pub(crate) fn plan(stream: &Stream, root: Id, edit: &Edit) -> Result<Plan, Refus
     let touched = walk.chain.iter().copied().chain(stream.subtree(node)).chain(key);
     path::refuse_shared(stream, touched, edit.shared)?;
     if n_entries == 1 {
-        return plan::replaced(stream, collection, empty);
+        return plan::replaced(stream, collection, empty, true);
     }
     let splices =
         if flow { from_flow(stream, collection, index) } else { from_block(stream, collection, index) };

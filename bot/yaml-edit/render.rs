@@ -3,6 +3,16 @@
 use crate::Value;
 use crate::quote;
 
+/// How new lines are written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Layout {
+    /// Columns that nested lines are indented by.
+    pub(crate) step: usize,
+    /// Whether strings with line breaks may become block scalars; they cannot where a comment line below would
+    /// be read as their content.
+    pub(crate) literals: bool,
+}
+
 /// A value as it stands after `key:` or `-`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rendered {
@@ -13,9 +23,9 @@ pub(crate) struct Rendered {
 }
 
 /// A scalar or an empty collection on one line of a block; `None` for what needs lines of its own.
-pub(crate) fn inline_scalar(value: &Value) -> Option<String> {
+pub(crate) fn inline_scalar(value: &Value, layout: Layout) -> Option<String> {
     Some(match value {
-        Value::String(text) if text.contains('\n') && literal(text, 0, 2).is_some() => return None,
+        Value::String(text) if layout.literals && literal(text, 0, 2).is_some() => return None,
         Value::String(text) => quote::plain_or_double(text, false),
         _ if value.is_filled() => return None,
         _ => flow(value, false),
@@ -47,9 +57,9 @@ pub(crate) fn indented<'l>(lines: impl Iterator<Item = &'l str>, column: usize) 
 }
 
 /// A value below a parent (the column of a mapping's keys or of a sequence's dashes).
-pub(crate) fn block(value: &Value, parent: usize, step: usize) -> Rendered {
-    let column = parent + step;
-    if let Some(inline) = inline_scalar(value) {
+pub(crate) fn block(value: &Value, parent: usize, layout: Layout) -> Rendered {
+    let column = parent + layout.step;
+    if let Some(inline) = inline_scalar(value, layout) {
         return Rendered { inline, below: Vec::new() };
     }
     if let Value::String(text) = value {
@@ -58,23 +68,23 @@ pub(crate) fn block(value: &Value, parent: usize, step: usize) -> Rendered {
             None => Rendered { inline: quote::double(text), below: Vec::new() },
         };
     }
-    Rendered { inline: String::new(), below: block_lines(value, column, step) }
+    Rendered { inline: String::new(), below: block_lines(value, column, layout) }
 }
 
 /// The lines of a collection that has entries, its keys or dashes at `column`.
-pub(crate) fn block_lines(value: &Value, column: usize, step: usize) -> Vec<String> {
+pub(crate) fn block_lines(value: &Value, column: usize, layout: Layout) -> Vec<String> {
     match value {
         Value::Mapping(entries) => {
-            entries.iter().flat_map(|(key, value)| block_entry(key, value, column, step)).collect()
+            entries.iter().flat_map(|(key, value)| block_entry(key, value, column, layout)).collect()
         }
-        Value::Sequence(items) => items.iter().flat_map(|item| block_item(item, column, step, 2)).collect(),
+        Value::Sequence(items) => items.iter().flat_map(|item| block_item(item, column, layout, 2)).collect(),
         Value::Null | Value::Bool(_) | Value::Integer(_) | Value::Float(_) | Value::String(_) => Vec::new(),
     }
 }
 
 /// The lines of one key with its value.
-pub(crate) fn block_entry(key: &str, value: &Value, column: usize, step: usize) -> Vec<String> {
-    let Rendered { inline, below } = block(value, column, step);
+pub(crate) fn block_entry(key: &str, value: &Value, column: usize, layout: Layout) -> Vec<String> {
+    let Rendered { inline, below } = block(value, column, layout);
     let key = quote::plain_or_double(key, false);
     let gap = if inline.is_empty() { "" } else { " " };
     let mut lines = vec![format!("{}{key}:{gap}{inline}", " ".repeat(column))];
@@ -84,17 +94,17 @@ pub(crate) fn block_entry(key: &str, value: &Value, column: usize, step: usize) 
 
 /// The lines of one entry of a sequence whose dashes stand at `column`; a collection in it starts `gap` columns
 /// further on the line of the dash.
-pub(crate) fn block_item(value: &Value, column: usize, step: usize, gap: usize) -> Vec<String> {
+pub(crate) fn block_item(value: &Value, column: usize, layout: Layout, gap: usize) -> Vec<String> {
     let indent = " ".repeat(column);
     if value.is_filled() {
-        let mut lines = block_lines(value, column + gap, step);
+        let mut lines = block_lines(value, column + gap, layout);
         if let Some(first) = lines.first_mut() {
             *first =
                 format!("{indent}-{}{}", " ".repeat(gap.saturating_sub(1)), first.trim_start_matches(' '));
         }
         return lines;
     }
-    let Rendered { inline, below } = block(value, column, step);
+    let Rendered { inline, below } = block(value, column, layout);
     let mut lines = vec![format!("{indent}- {inline}")];
     lines.extend(below);
     lines
@@ -172,6 +182,6 @@ mod tests {
             ("d".into(), Value::Sequence(vec![])),
         ]);
         let expected = ["a:", "    - b: 1", "      c: |-", "          x", "          y", "d: []"];
-        assert_eq!(block_lines(&value, 0, 4), expected);
+        assert_eq!(block_lines(&value, 0, Layout { step: 4, literals: true }), expected);
     }
 }

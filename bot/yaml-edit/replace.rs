@@ -2,7 +2,7 @@
 
 use granit_parser::ScalarStyle;
 
-use crate::render::{self, Rendered};
+use crate::render::{self, Layout, Rendered};
 use crate::splice::{Splice, break_at, insert_below, line_end, line_start, replace_lines, usual_break};
 use crate::tree::{Block, Chomp, Id, Kind, Slot, Stream};
 use crate::{Refusal, RefusalKind, Value, quote};
@@ -23,11 +23,16 @@ struct Room {
     parent: usize,
     /// Column of the keys or dashes of a new block collection below it.
     column: usize,
-    step: usize,
+    layout: Layout,
 }
 
 /// Replaces the value of `node`; its anchor and tag stay.
-pub(crate) fn replace(stream: &Stream, node: Id, value: &Value) -> Result<Vec<Splice>, Refusal> {
+pub(crate) fn replace(
+    stream: &Stream,
+    node: Id,
+    value: &Value,
+    literals: bool,
+) -> Result<Vec<Splice>, Refusal> {
     let slot = stream.slot(node);
     if let Some(tag) = &slot.tag
         && !tag_fits(tag, value)
@@ -38,7 +43,7 @@ pub(crate) fn replace(stream: &Stream, node: Id, value: &Value) -> Result<Vec<Sp
     if slot.parent.is_some_and(|parent| stream.slot(parent).is_flow_collection()) {
         return in_flow(stream, node, value);
     }
-    let room = room_of(stream, node);
+    let room = room_of(stream, node, literals);
     match &slot.kind {
         Kind::Scalar { block: Some(block), style, .. } => {
             over_block_scalar(stream, node, room, (block, *style), value)
@@ -122,9 +127,9 @@ fn tag_fits(tag: &str, value: &Value) -> bool {
     }
 }
 
-fn room_of(stream: &Stream, node: Id) -> Room {
+fn room_of(stream: &Stream, node: Id, literals: bool) -> Room {
     let Some(parent) = stream.slot(node).parent else {
-        return Room { place: Place::Root, parent: 0, column: 0, step: 2 };
+        return Room { place: Place::Root, parent: 0, column: 0, layout: Layout { step: 2, literals } };
     };
     let above = stream.slot(parent);
     let step = step_of(stream, parent);
@@ -135,7 +140,7 @@ fn room_of(stream: &Stream, node: Id) -> Room {
         }
         Kind::Scalar { .. } | Kind::Alias(_) | Kind::Sequence { .. } => Place::Item,
     };
-    Room { place, parent: above.column, column: above.column + step, step }
+    Room { place, parent: above.column, column: above.column + step, layout: Layout { step, literals } }
 }
 
 fn splice(start: usize, end: usize, text: impl Into<String>) -> Splice {
@@ -187,21 +192,21 @@ fn over_inline(stream: &Stream, node: Id, room: Room, value: &Value) -> Result<V
         }
         _ => None,
     };
-    if let Some(inline) = kept.or_else(|| render::inline_scalar(value)) {
+    if let Some(inline) = kept.or_else(|| render::inline_scalar(value, room.layout)) {
         return Ok(vec![splice(slot.start, slot.end, format!("{lead}{inline}"))]);
     }
     if !value.is_collection() {
-        let Rendered { inline, below } = render::block(value, room.parent, room.step);
+        let Rendered { inline, below } = render::block(value, room.parent, room.layout);
         let header = splice(slot.start, slot.end, format!("{lead}{inline}"));
         return Ok(vec![header, insert_below(text, slot.end, &below)]);
     }
     if let Some(column) = compact_column(stream, slot, room) {
-        let lines = render::block_lines(value, column, room.step);
+        let lines = render::block_lines(value, column, room.layout);
         let first = lines.first().map_or("", |line| line.trim_start_matches(' '));
         let start = splice(slot.start, slot.end, format!("{lead}{first}"));
         return Ok(vec![start, insert_below(text, slot.end, lines.get(1..).unwrap_or_default())]);
     }
-    let lines = render::block_lines(value, room.column, room.step);
+    let lines = render::block_lines(value, room.column, room.layout);
     Ok(vec![splice(blanks_before(text, slot.start), slot.end, ""), insert_below(text, slot.end, &lines)])
 }
 
@@ -258,27 +263,30 @@ fn over_block_scalar(
     if let Value::String(new) = value
         && new.contains('\n')
     {
-        if let Some(lines) = lines_under(block, style, room, new) {
+        if room.layout.literals
+            && let Some(lines) = lines_under(block, style, room, new)
+        {
             return Ok(vec![content(&lines)]);
         }
-        let column = block.indent.filter(|&indent| indent > room.parent).unwrap_or(room.parent + room.step);
-        return Ok(match render::literal(new, room.parent, column) {
+        let column =
+            block.indent.filter(|&indent| indent > room.parent).unwrap_or(room.parent + room.layout.step);
+        return Ok(match render::literal(new, room.parent, column).filter(|_| room.layout.literals) {
             Some((inline, lines)) => vec![splice(header.start, header.end, inline), content(&lines)],
             None => vec![splice(header.start, header.end, quote::double(new)), content(&[])],
         });
     }
-    if let Some(inline) = render::inline_scalar(value) {
+    if let Some(inline) = render::inline_scalar(value, room.layout) {
         return Ok(vec![splice(header.start, header.end, inline), content(&[])]);
     }
     if let Some(column) = compact_column(stream, slot, room) {
-        let lines = render::block_lines(value, column, room.step);
+        let lines = render::block_lines(value, column, room.layout);
         let first = lines.first().map_or("", |line| line.trim_start_matches(' '));
         return Ok(vec![
             splice(header.start, header.end, first),
             content(lines.get(1..).unwrap_or_default()),
         ]);
     }
-    let lines = render::block_lines(value, room.column, room.step);
+    let lines = render::block_lines(value, room.column, room.layout);
     Ok(vec![splice(blanks_before(text, header.start), header.end, ""), content(&lines)])
 }
 
@@ -297,7 +305,7 @@ fn lines_under(block: &Block, style: ScalarStyle, room: Room, new: &str) -> Opti
     }
     let column = match block.digit {
         Some(digit) => room.parent + digit,
-        None => block.indent.filter(|&indent| indent > room.parent).unwrap_or(room.parent + room.step),
+        None => block.indent.filter(|&indent| indent > room.parent).unwrap_or(room.parent + room.layout.step),
     };
     let mut lines: Vec<&str> =
         if style == ScalarStyle::Folded { quote::folded_lines(body) } else { body.split('\n').collect() };
@@ -310,7 +318,8 @@ fn over_block_collection(stream: &Stream, node: Id, room: Room, value: &Value) -
     let text = &stream.text;
     let slot = stream.slot(node);
     let is_mapping = matches!(slot.kind, Kind::Mapping { .. });
-    let step = if is_mapping { step_of(stream, node) } else { room.step };
+    let step = if is_mapping { step_of(stream, node) } else { room.layout.step };
+    let layout = Layout { step, ..room.layout };
     let first_line = line_start(text, slot.start);
     let leads_line = text.get(first_line..slot.start).unwrap_or_default().trim_matches(' ').is_empty();
     // Whatever stands here must be deeper than the key, but for a sequence.
@@ -322,19 +331,19 @@ fn over_block_collection(stream: &Stream, node: Id, room: Room, value: &Value) -
             slot.props.as_ref().map(|props| props.end).or_else(|| Some(stream.colon(key)? + 1))
     {
         if value.is_filled() {
-            let lines = render::block_lines(value, column, step);
+            let lines = render::block_lines(value, column, layout);
             return vec![replace_lines(text, first_line, slot.end, &lines)];
         }
-        let Rendered { inline, below } = render::block(value, room.parent, room.step);
+        let Rendered { inline, below } = render::block(value, room.parent, room.layout);
         return vec![
             splice(place, place, format!(" {inline}")),
             replace_lines(text, first_line, slot.end, &below),
         ];
     }
     let mut lines = if value.is_filled() {
-        render::block_lines(value, column, step)
+        render::block_lines(value, column, layout)
     } else {
-        let Rendered { inline, below } = render::block(value, room.parent, room.step);
+        let Rendered { inline, below } = render::block(value, room.parent, room.layout);
         std::iter::once(inline).chain(below).collect()
     };
     if let Some(first) = lines.first_mut() {

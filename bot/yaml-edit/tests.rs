@@ -1,5 +1,10 @@
 //! The cases of `tests/cases/yaml-edit`, rules in small, and what must hold for any text.
 
+mod always;
+mod embedded;
+mod reading;
+mod rules;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
