@@ -325,22 +325,26 @@ pub(super) fn assume(
     }
 }
 
+/// The settings that name a config map, as text.
+pub(super) fn reference(wanted: &[(&str, &str)]) -> String {
+    let mut text =
+        String::from("# ClusterPolicy `cluster-policy`; in Helm values the same without `spec`\nspec:\n");
+    let (group, _) = wanted[0].0.split_once('.').unwrap_or_default();
+    text.push_str(&format!("  {group}:\n    config:\n"));
+    for (dotted, value) in wanted {
+        let key = dotted.rsplit('.').next().unwrap_or_default();
+        text.push_str(&format!("      {key}: {}\n", yaml(value)));
+    }
+    text
+}
+
 /// Lets the operator's settings name a config map.
 pub(super) fn refer(edition: &Edition<'_>, draft: &mut Draft<'_>, wanted: &[(&str, &str)], effect: &str) {
     let sites = sites(edition.repository);
-    let by_hand = |why: String| {
-        let mut text = String::from("spec:\n");
-        let (group, _) = wanted[0].0.split_once('.').unwrap_or_default();
-        text.push_str(&format!("  {group}:\n    config:\n"));
-        for (dotted, value) in wanted {
-            let key = dotted.rsplit('.').next().unwrap_or_default();
-            text.push_str(&format!("      {key}: {}\n", yaml(value)));
-        }
-        ManualChange {
-            what: format!("Set `{}: {}` in the GPU Operator's settings", wanted[0].0, wanted[0].1),
-            why,
-            text: format!("# ClusterPolicy `cluster-policy`; in Helm values the same without `spec`\n{text}"),
-        }
+    let by_hand = |why: String| ManualChange {
+        what: format!("Set `{}: {}` in the GPU Operator's settings", wanted[0].0, wanted[0].1),
+        why,
+        text: reference(wanted),
     };
     match sites.as_slice() {
         [] => draft.manual(by_hand(

@@ -8,7 +8,8 @@ use super::config_map;
 use super::draft::Draft;
 use super::format::Edition;
 use super::gpu_operator::{
-    MIG_KEY, MIG_LABEL, OPERATORS_MAP, Target, assume, fill_map, home, mig_map_name, refer, target, write_map,
+    MIG_KEY, MIG_LABEL, OPERATORS_MAP, Target, assume, fill_map, home, mig_map_name, refer, reference,
+    target, write_map,
 };
 use super::own_layouts::own_layout;
 use super::text::one_line;
@@ -47,14 +48,12 @@ pub(super) fn set_mig(
     let manual = |why: String| ManualChange {
         what: format!("Add the layout `{name}` to the MIG config map `{map_name}` of namespace `{home}`"),
         why,
-        text: whole(&due),
+        text: if referenced {
+            whole(&due)
+        } else {
+            format!("{}---\n{}", whole(&due), reference(&[("migManager.config.name", &map_name)]))
+        },
     };
-    if edition.declared.operator.mig_config_map.as_deref() == Some(OPERATORS_MAP) {
-        draft.side_effect(format!(
-            "The operator refers to its own map `{OPERATORS_MAP}` by name and reverts edits to it; the reference now \
-             names `{map_name}`."
-        ));
-    }
     let target =
         target(edition, draft, &map_name, &home, referenced, "mig-config-map.yaml").map_err(&manual)?;
     let known = target.map.inner_keys_of(&target.text, MIG_KEY, "mig-configs").map_err(&manual)?;
@@ -74,6 +73,12 @@ pub(super) fn set_mig(
     write_map(edition, draft, &target, text, &home, &map_name).map_err(&manual)?;
     assume(edition, draft, &target, "migManager.config.name", referenced);
     if !referenced {
+        if edition.declared.operator.mig_config_map.as_deref() == Some(OPERATORS_MAP) {
+            draft.side_effect(format!(
+                "The operator refers to its own map `{OPERATORS_MAP}` by name and reverts edits to it; the reference now \
+                 names `{map_name}`."
+            ));
+        }
         let effect = format!(
             "The operator now reads its MIG layouts from `{map_name}` for every node of the cluster: the MIG manager \
              restarts on all of them, nodes whose cards match their label are left as they are, and layouts that the \

@@ -6,7 +6,7 @@ use super::ManualChange;
 use super::config_map;
 use super::draft::Draft;
 use super::format::Edition;
-use super::gpu_operator::{NEUTRAL_KEY, assume, home, plugin_map_name, refer, target, write_map};
+use super::gpu_operator::{NEUTRAL_KEY, assume, home, plugin_map_name, refer, reference, target, write_map};
 use super::repository::Parsed;
 use super::text::yaml;
 
@@ -47,9 +47,14 @@ pub(super) fn set_plugin(
         ),
         why,
         text: format!(
-            "data:\n  {}: |\n{}",
+            "data:\n  {}: |\n{}{}",
             yaml(key),
-            wish.text().lines().map(|line| format!("    {line}\n")).collect::<String>()
+            wish.text().lines().map(|line| format!("    {line}\n")).collect::<String>(),
+            if referenced {
+                String::new()
+            } else {
+                format!("---\n{}", reference(&[("devicePlugin.config.name", map_name)]))
+            },
         ),
     };
     if wish.replicas < 2 {

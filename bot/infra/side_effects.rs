@@ -125,7 +125,8 @@ impl<'a> Reach<'a> {
         }
     }
 
-    /// Keys or values below a path that name a resource which the plan replaces; the first of each.
+    /// Keys or values below a path that name a resource which the plan replaces; the first of each. Nothing where
+    /// the new resources are named as well.
     fn names_in(
         &self,
         root: &At<'_>,
@@ -133,19 +134,24 @@ impl<'a> Reach<'a> {
         sentence: impl Fn(&str, &str, usize) -> String,
     ) -> Vec<String> {
         let Some(below) = walk::down(root.node, dotted) else { return Vec::new() };
-        let mut seen: BTreeMap<String, (String, usize)> = BTreeMap::new();
+        let mut texts: BTreeMap<&str, usize> = BTreeMap::new();
         walk::every(below, &mut |key, node| {
             for text in [key, node.as_str()].into_iter().flatten() {
-                for (from, to) in &self.renamed {
-                    let bare = text.trim_start_matches("requests.").trim_start_matches("limits.");
-                    if bare == *from {
-                        let to: Vec<String> = to.iter().map(|to| format!("`{to}`")).collect();
-                        seen.entry(text.to_owned()).or_insert((to.join(", "), node.line()));
-                    }
-                }
+                texts.entry(text).or_insert(node.line());
             }
         });
-        seen.iter().map(|(from, (to, line))| sentence(from, to, *line)).collect()
+        let bare = |text: &str| text.trim_start_matches("requests.").trim_start_matches("limits.").to_owned();
+        let known: BTreeSet<String> = texts.keys().map(|text| bare(text)).collect();
+        let mut found = Vec::new();
+        for (text, line) in &texts {
+            let Some(to) = self.renamed.get(bare(text).as_str()) else { continue };
+            let missing: Vec<String> =
+                to.iter().filter(|to| !known.contains(**to)).map(|to| format!("`{to}`")).collect();
+            if !missing.is_empty() {
+                found.push(sentence(text, &missing.join(", "), *line));
+            }
+        }
+        found
     }
 
     fn autoscaler(

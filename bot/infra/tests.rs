@@ -591,3 +591,70 @@ proptest! {
         prop_assert!(again.files.is_empty(), "{:?}", again.files.keys());
     }
 }
+
+#[test]
+fn what_is_left_to_people_comes_with_its_exact_text() {
+    let texts = |files: &[(&str, &str)], plan: &Plan| -> String {
+        edit(&snapshot(files), &scope(&json!({})), plan)
+            .manual
+            .iter()
+            .map(|change| format!("{}\n{}\n", change.what, change.text))
+            .collect()
+    };
+    let mut unknown = every_change();
+    if let Change::SetMigConfig { names_in_use, .. } = &mut unknown.changes[0] {
+        names_in_use.push("all-balanced".into());
+    }
+    insta::assert_snapshot!(texts(&[], &unknown), @r"
+    Add the layout `a100-40gb-3f9a1c` to the MIG config map `slicewright-mig-parted-config` of namespace `gpu-operator`
+    # MIG layouts of this cluster, read by the MIG manager of the NVIDIA GPU Operator.
+    # This map replaces the operator's own one for every node: it must hold every name that a node label
+    # `nvidia.com/mig.config` uses, `all-disabled` too.
+    apiVersion: v1
+    kind: ConfigMap
+    metadata:
+      name: slicewright-mig-parted-config
+      namespace: gpu-operator
+    data:
+      config.yaml: |
+        version: v1
+        mig-configs:
+          all-disabled:
+            - devices: all
+              mig-enabled: false
+          all-1g.5gb:
+            - devices: all
+              mig-enabled: true
+              mig-devices:
+                1g.5gb: 7
+          a100-40gb-3f9a1c:
+            - devices:
+                - 0
+              mig-enabled: true
+              mig-devices:
+                2g.10gb: 3
+    ---
+    # ClusterPolicy `cluster-policy`; in Helm values the same without `spec`
+    spec:
+      migManager:
+        config:
+          name: slicewright-mig-parted-config
+
+    Let Deployment `search/embed-svc` ask for `nvidia.com/mig-2g.10gb: 1` instead of `nvidia.com/gpu: 1`
+    resources:
+      requests:
+        nvidia.com/mig-2g.10gb: 1
+      limits:
+        nvidia.com/mig-2g.10gb: 1
+    nodeSelector:
+      pool: a
+
+    Set `devicePlugin.config.name: time-slicing-config` in the GPU Operator's settings
+    # ClusterPolicy `cluster-policy`; in Helm values the same without `spec`
+    spec:
+      devicePlugin:
+        config:
+          name: time-slicing-config
+          default: default
+    ");
+}
