@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use slicewright_core::ids::WorkloadId;
 use slicewright_core::inventory::DeclaredWorkload;
 use slicewright_core::plan::Change;
-use slicewright_yaml::Step;
+use slicewright_yaml::{Node, Step};
 
 use super::draft::Draft;
 use super::format::{Edition, Format, Reading};
@@ -71,7 +71,12 @@ impl Format for Manifests {
             let place = &finding.declared.place;
             let name = format!("{} `{}`", finding.object.kind, finding.object.name);
             let reason = refusal(repository, &finding);
+            let mut seen = BTreeSet::new();
             for variant in &finding.variants {
+                // Two ways to a root can make the same object of it; `refusal` has said so.
+                if !seen.insert((&variant.namespace, &variant.name)) {
+                    continue;
+                }
                 if finding.object.name.is_empty() {
                     reading
                         .note(format!("`{place}`: a {} without a name was not matched", finding.object.kind));
@@ -361,33 +366,50 @@ fn refusal(repository: &Repository<'_>, finding: &Finding) -> Option<String> {
     })
 }
 
-/// GPU requests in kinds that the table does not know.
+/// GPU requests in kinds that the table does not know, and in files that hold no objects, such as Helm values.
 fn unknown_kinds(repository: &Repository<'_>, reading: &mut Reading) {
-    for (file, parsed, object) in repository.objects() {
-        if kinds::carrier(&object.api_version, &object.kind).is_some()
-            || helm_chart(&repository.texts, file.path).is_some()
+    for file in repository.files.values() {
+        let Ok(parsed) = &file.parsed else { continue };
+        if helm_chart(&repository.texts, file.path).is_some()
             || repository.overlays().patch_files.contains(file.path)
         {
             continue;
         }
-        let Some(root) = parsed.at(object) else { continue };
-        let mut line = None;
-        walk::every(root.node, &mut |key, node| {
-            if key != Some("resources") {
-                return;
+        for object in &parsed.objects {
+            if kinds::carrier(&object.api_version, &object.kind).is_none()
+                && let Some(line) = parsed.at(object).and_then(|root| first_gpu(root.node))
+            {
+                reading.note(format!(
+                    "`{}:{line}`: {} `{}` asks for a GPU in a place that is not known to hold pods, so it was not \
+                     matched",
+                    file.path, object.kind, object.name
+                ));
             }
-            for side in ["limits", "requests"] {
-                let entries = node.get(side).map(|side| side.entries()).unwrap_or_default();
-                if let Some((_, value)) = entries.into_iter().find(|(key, _)| is_gpu(key)) {
-                    line.get_or_insert(value.line());
-                }
-            }
-        });
-        if let Some(line) = line {
+        }
+        if parsed.objects.is_empty()
+            && let Some(line) = parsed.documents().find_map(first_gpu)
+        {
             reading.note(format!(
-                "`{}:{line}`: {} `{}` asks for a GPU in a place that is not known to hold pods, so it was not matched",
-                file.path, object.kind, object.name
+                "`{}:{line}` asks for a GPU in a file that holds no Kubernetes objects, so it was not matched",
+                file.path
             ));
         }
     }
+}
+
+/// The line of the first `resources` below a node that name a GPU.
+fn first_gpu(root: Node<'_>) -> Option<usize> {
+    let mut line = None;
+    walk::every(root, &mut |key, node| {
+        if key != Some("resources") {
+            return;
+        }
+        for side in ["limits", "requests"] {
+            let entries = node.get(side).map(|side| side.entries()).unwrap_or_default();
+            if let Some((_, value)) = entries.into_iter().find(|(key, _)| is_gpu(key)) {
+                line.get_or_insert(value.line());
+            }
+        }
+    });
+    line
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use slicewright_core::ids::WorkloadId;
+use slicewright_core::inventory::is_batch_kind;
 use slicewright_core::plan::Change;
 
 use super::config_map;
@@ -51,7 +52,13 @@ pub(super) fn search(edition: &Edition<'_>, draft: &mut Draft<'_>) {
             }
         }
     }
-    for sentence in reach.selectors().into_iter().chain(reach.label_selectors()).chain(reach.other_maps()) {
+    for sentence in reach
+        .immutable()
+        .into_iter()
+        .chain(reach.selectors())
+        .chain(reach.label_selectors())
+        .chain(reach.other_maps())
+    {
         draft.side_effect(sentence);
     }
     if reach.mig {
@@ -118,11 +125,28 @@ impl<'a> Reach<'a> {
             ("autoscaling", "HorizontalPodAutoscaler") | ("keda.sh", "ScaledObject") => {
                 self.autoscaler(object, root, namespace.as_deref(), &place(object.line)).into_iter().collect()
             }
+            ("apps", "StatefulSet" | "DaemonSet")
+                if walk::text(root.node, "spec.updateStrategy.type") == Some("OnDelete")
+                    && self.touches(file, object) =>
+            {
+                vec![format!(
+                    "{}: {named} has the update strategy `OnDelete`: its pods take the change when they are deleted.",
+                    place(object.line)
+                )]
+            }
             ("policy", "PodDisruptionBudget") => {
                 self.budget(object, root, namespace.as_deref(), &place(object.line))
             }
             _ => Vec::new(),
         }
+    }
+
+    /// Whether the plan changes the workload that an object declares.
+    fn touches(&self, file: &File<'_>, object: &Object) -> bool {
+        self.findings
+            .iter()
+            .filter(|finding| finding.path == file.path && finding.object == *object)
+            .any(|finding| self.workloads.iter().any(|workload| finding.is(workload)))
     }
 
     /// Keys or values below a path that name a resource which the plan replaces; the first of each. Nothing where
@@ -205,6 +229,28 @@ impl<'a> Reach<'a> {
                 )
             })
             .collect()
+    }
+
+    /// Workloads whose pods cannot be changed in place.
+    fn immutable(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for change in &self.edition.plan.changes {
+            let Change::SetWorkloadResource { workload, .. } = change else { continue };
+            let Some(declared) = self.edition.declared.workloads.get(workload) else { continue };
+            let place = &declared.place;
+            let kind = workload.kind.as_str();
+            if matches!(kind, "Job" | "Pod") {
+                found.push(format!(
+                    "`{place}`: Kubernetes does not change the pods of {kind} `{workload}` in place: one that exists must be \
+                     deleted before the new manifest can be applied."
+                ));
+            } else if is_batch_kind(kind) && kind != "CronJob" || kind == "ReplicaSet" {
+                found.push(format!(
+                    "`{place}`: pods of {kind} `{workload}` that run keep what they have; the next ones take the change."
+                ));
+            }
+        }
+        found
     }
 
     /// Selectors on the product label that sharing changes: a shared node's label ends with `-SHARED`.
