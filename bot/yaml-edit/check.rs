@@ -13,9 +13,9 @@ pub(crate) fn check(old: &Stream, new: &Stream, change: &Change) -> Result<(), R
         return Err(differs(new, None, "the number of documents would change"));
     }
     for (before, after) in old.roots.iter().zip(&new.roots) {
-        compare.same(before.node, after.node).map_err(|node| {
-            differs(new, Some(node), "the changed text would not hold the intended data here")
-        })?;
+        compare
+            .same(before.node, after.node)
+            .map_err(|node| differs(new, Some(node), reason(old, new, node)))?;
     }
     let removes_text = match change {
         Change::Replace { node, .. } => !matches!(old.slot(*node).kind, Kind::Scalar { .. } | Kind::Alias(_)),
@@ -26,6 +26,15 @@ pub(crate) fn check(old: &Stream, new: &Stream, change: &Change) -> Result<(), R
         return Err(differs(new, None, "a comment would change"));
     }
     Ok(())
+}
+
+fn reason(old: &Stream, new: &Stream, node: Id) -> &'static str {
+    let is_block = matches!(&new.slot(node).kind, Kind::Scalar { block: Some(_), .. });
+    if is_block && !old.text.ends_with(['\n', '\r']) {
+        "the text ends in a block scalar without a line break, and lines below would add one to its value"
+    } else {
+        "the changed text would not hold the intended data here"
+    }
 }
 
 fn differs(new: &Stream, node: Option<Id>, message: &str) -> Refusal {

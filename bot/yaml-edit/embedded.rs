@@ -182,8 +182,7 @@ fn chomped(lines: &str, chomp: Chomp) -> String {
     match chomp {
         Chomp::Strip => body.to_owned(),
         Chomp::Clip if body.is_empty() => String::new(),
-        Chomp::Clip => format!("{body}\n"),
-        Chomp::Keep if text.ends_with('\n') => text,
-        Chomp::Keep => format!("{text}\n"),
+        Chomp::Clip if text.ends_with('\n') => format!("{body}\n"),
+        Chomp::Clip | Chomp::Keep => text,
     }
 }

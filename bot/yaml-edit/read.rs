@@ -12,6 +12,9 @@ use crate::{Refusal, Step};
 const MAX_MERGED: usize = 1_000;
 
 /// Parses a text into its documents, within [`crate::MAX_BYTES`] and [`crate::MAX_NODES`].
+///
+/// # Errors
+/// A [`Refusal`] of kind `not-yaml` or `template`; a template is refused even where it happens to parse.
 pub fn read(text: &str) -> Result<Stream, Refusal> {
     Stream::parse(text.to_owned())
 }

@@ -469,6 +469,8 @@ impl<'t> Builder<'t> {
     fn run(&mut self) -> Result<(), Refusal> {
         let options = granit_parser::options! {
             emit_anchor_events: true,
+            // As libyaml and Go's reader, and so Kubernetes, see a last line without a line break.
+            block_scalar_eof_without_line_feed: true,
             max_buffered_comment_events: self.source.len(),
         };
         for event in Parser::new_from_str_with_options(self.source, options) {

