@@ -11,7 +11,7 @@ use super::gpu_operator::{
     MIG_KEY, MIG_LABEL, OPERATORS_MAP, Target, assume, fill_map, home, mig_map_name, refer, reference,
     target, write_map,
 };
-use super::own_layouts::own_layout;
+use super::own_layouts::{Entry, own_layout};
 use super::text::one_line;
 use super::walk;
 
@@ -27,20 +27,21 @@ pub(super) fn set_mig(
     let operator = &edition.declared.operator;
     let home = home(repository, operator);
     let (map_name, referenced) = mig_map_name(operator);
-    let mut due = vec![("all-disabled".to_owned(), Some(false), Vec::new())];
+    let mut due: Vec<Layout> =
+        own_layout("all-disabled").map(|layout| ("all-disabled".to_owned(), layout)).into_iter().collect();
     let mut unknown = Vec::new();
     // Nodes that were down while the metrics were taken have their labels in manifests all the same.
     let in_manifests = edition.declared.node_labels.values().filter_map(|node| node.labels.get(MIG_LABEL));
     for used in names_in_use.iter().chain(in_manifests).filter(|used| !used.is_empty()) {
         match own_layout(used) {
-            _ if used == name || due.iter().any(|(known, _, _)| known == used) => {}
-            Some((on, entries)) => due.push((used.clone(), Some(on), entries)),
+            _ if used == name || due.iter().any(|(known, _)| known == used) => {}
+            Some(layout) => due.push((used.clone(), layout)),
             None if unknown.contains(used) => {}
             None => unknown.push(used.clone()),
         }
     }
-    due.push((name.to_owned(), None, entries.to_vec()));
-    let whole = |names: &[(String, Option<bool>, Vec<MigEntry>)]| -> String {
+    due.push((name.to_owned(), planned(entries)));
+    let whole = |names: &[Layout]| -> String {
         new_mig_map(&map_name, &home)
             .and_then(|frame| merge_mig(&frame, 0, &[], names))
             .unwrap_or_else(|why| one_line(&why))
@@ -68,7 +69,7 @@ pub(super) fn set_mig(
     if known.contains(name) && !same_mig(&target, name, entries) {
         return Err(manual(format!("`{name}` is there already with another content")));
     }
-    let missing: Vec<_> = due.iter().filter(|(used, _, _)| !known.contains(used)).cloned().collect();
+    let missing: Vec<_> = due.iter().filter(|(used, _)| !known.contains(used)).cloned().collect();
     let text = merge_mig(&target.text, target.map.document, &target.map.prefix, &missing).map_err(&manual)?;
     write_map(edition, draft, &target, text, &home, &map_name).map_err(&manual)?;
     assume(edition, draft, &target, "migManager.config.name", referenced);
@@ -94,18 +95,13 @@ fn new_mig_map(name: &str, home: &str) -> Result<String, String> {
 }
 
 /// Adds layouts to the YAML inside the map.
-fn merge_mig(
-    text: &str,
-    document: usize,
-    prefix: &[Step],
-    layouts: &[(String, Option<bool>, Vec<MigEntry>)],
-) -> Result<String, String> {
+fn merge_mig(text: &str, document: usize, prefix: &[Step], layouts: &[Layout]) -> Result<String, String> {
     let puts: Vec<Edit> = layouts
         .iter()
-        .map(|(name, on, entries)| Edit {
+        .map(|(name, entries)| Edit {
             document: Document::Index(0),
             at: vec!["mig-configs".into(), name.as_str().into()],
-            op: Op::Put { value: layout_value(*on, entries) },
+            op: Op::Put { value: layout_value(entries) },
             shared: Shared::Refuse,
         })
         .collect();
@@ -117,26 +113,39 @@ fn merge_mig(
         .map_err(|refusal| refusal.to_string())
 }
 
-/// Entries as mig-parted reads them. `on` is told for layouts without instances, where entries cannot tell.
-fn layout_value(on: Option<bool>, entries: &[MigEntry]) -> Value {
-    let off = [MigEntry { cards: Vec::new(), instances: std::collections::BTreeMap::new() }];
-    let entries = if entries.is_empty() { &off } else { entries };
-    let entry = |entry: &MigEntry| {
+/// A name and what it stands for.
+type Layout = (String, Vec<Entry>);
+
+/// A plan's entries; none at all leave the cards whole.
+fn planned(entries: &[MigEntry]) -> Vec<Entry> {
+    if entries.is_empty() {
+        return own_layout("all-disabled").unwrap_or_default();
+    }
+    entries.iter().map(Entry::from).collect()
+}
+
+/// Entries as mig-parted reads them.
+fn layout_value(entries: &[Entry]) -> Value {
+    let entry = |entry: &Entry| {
+        let mut fields = Vec::new();
+        if !entry.filter.is_empty() {
+            let ids = entry.filter.iter().map(|id| Value::from(*id)).collect();
+            fields.push(("device-filter".to_owned(), Value::Sequence(ids)));
+        }
         let devices = if entry.cards.is_empty() {
             Value::from("all")
         } else {
             Value::Sequence(entry.cards.iter().map(|card| Value::Integer(i64::from(*card))).collect())
         };
-        let enabled = on.unwrap_or(!entry.instances.is_empty());
-        let mut fields =
-            vec![("devices".to_owned(), devices), ("mig-enabled".to_owned(), Value::Bool(enabled))];
-        if enabled {
-            let instances = entry
-                .instances
-                .iter()
-                .map(|(profile, count)| (profile.clone(), Value::Integer(i64::from(*count))))
-                .collect();
-            fields.push(("mig-devices".to_owned(), Value::Mapping(instances)));
+        fields.push(("devices".to_owned(), devices));
+        fields.push(("mig-enabled".to_owned(), Value::Bool(entry.enabled)));
+        if entry.enabled {
+            let count =
+                |(profile, count): (&String, &u32)| (profile.clone(), Value::Integer(i64::from(*count)));
+            fields.push((
+                "mig-devices".to_owned(),
+                Value::Mapping(entry.instances.iter().map(count).collect()),
+            ));
         }
         Value::Mapping(fields)
     };
@@ -147,7 +156,7 @@ fn layout_value(on: Option<bool>, entries: &[MigEntry]) -> Value {
 fn same_mig(target: &Target, name: &str, entries: &[MigEntry]) -> bool {
     let Some(inner) = target.map.inner(&target.text, MIG_KEY) else { return false };
     let Ok(frame) = new_mig_map("x", "x") else { return false };
-    let Ok(wanted) = merge_mig(&frame, 0, &[], &[(name.to_owned(), None, entries.to_vec())]) else {
+    let Ok(wanted) = merge_mig(&frame, 0, &[], &[(name.to_owned(), planned(entries))]) else {
         return false;
     };
     let Some(wanted) = config_map::in_text("x", &wanted, "x").and_then(|map| map.inner(&wanted, MIG_KEY))

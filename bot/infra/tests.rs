@@ -228,6 +228,7 @@ fn update(folder: &Path, set: &ChangeSet, manual: &str, effects: &str, notes: &s
     }
 }
 
+#[expect(clippy::print_stdout, reason = "people who bring cases want to see that they ran")]
 #[test]
 fn repositories_are_edited_as_their_cases_say() {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/infra");
@@ -237,6 +238,7 @@ fn repositories_are_edited_as_their_cases_say() {
         let extra = Path::new(&extra).join("infra");
         let found = case_folders(&extra);
         assert!(!found.is_empty(), "no cases under {}", extra.display());
+        println!("{} further cases from {}", found.len(), extra.display());
         cases.extend(found);
     }
     let mut failed = Vec::new();
