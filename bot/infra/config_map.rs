@@ -49,13 +49,20 @@ impl ConfigMap {
     }
 
     /// As [`ConfigMap::inner_keys`], in `text`; the reason when it cannot be told.
-    pub(super) fn inner_keys_of(&self, text: &str, key: &str, mapping: &str) -> Result<BTreeSet<String>, String> {
+    pub(super) fn inner_keys_of(
+        &self,
+        text: &str,
+        key: &str,
+        mapping: &str,
+    ) -> Result<BTreeSet<String>, String> {
         let inner = self
             .inner(text, key)
             .ok_or_else(|| format!("`{}` has no text under the key `{key}`", self.place()))?;
         let stream = slicewright_yaml::read(&inner).map_err(|refusal| refusal.to_string())?;
         let mapping = stream.document(0).and_then(|root| root.get(mapping));
-        Ok(mapping.map(|node| node.entries().into_iter().map(|(key, _)| key.to_owned()).collect()).unwrap_or_default())
+        Ok(mapping
+            .map(|node| node.entries().into_iter().map(|(key, _)| key.to_owned()).collect())
+            .unwrap_or_default())
     }
 
     fn with_data<T>(&self, text: &str, look: impl FnOnce(Node<'_>) -> T) -> Option<T> {
@@ -78,7 +85,7 @@ pub(super) fn all(repository: &Repository<'_>) -> Vec<ConfigMap> {
         .objects()
         .filter(|(file, _, object)| {
             object.kind == "ConfigMap"
-                && super::manifest::helm_chart(&repository.texts, file.path).is_none()
+                && super::helm_template::helm_chart(&repository.texts, file.path).is_none()
         })
         .map(|(file, _, object)| ConfigMap {
             name: object.name.clone(),
@@ -124,7 +131,7 @@ pub(super) fn in_charts<'a>(repository: &Repository<'a>, name: &str) -> Option<&
             is_yaml(path)
                 && text.contains(name)
                 && text.contains("ConfigMap")
-                && super::manifest::helm_chart(&repository.texts, path).is_some()
+                && super::helm_template::helm_chart(&repository.texts, path).is_some()
         })
         .map(|(path, _)| *path)
 }
@@ -138,7 +145,13 @@ pub(super) fn generated(repository: &Repository<'_>, name: &str) -> Option<(Stri
 }
 
 /// Adds a new manifest to the kustomization that governs its folder, without which it would not be applied.
-pub(super) fn list(repository: &Repository<'_>, draft: &mut Draft<'_>, path: &str, namespace: &str, name: &str) {
+pub(super) fn list(
+    repository: &Repository<'_>,
+    draft: &mut Draft<'_>,
+    path: &str,
+    namespace: &str,
+    name: &str,
+) {
     let mut folder = parent(path);
     let (kustomization, relative) = loop {
         if let Some(found) = repository.overlays().of_folder(folder) {
@@ -151,9 +164,10 @@ pub(super) fn list(repository: &Repository<'_>, draft: &mut Draft<'_>, path: &st
         folder = parent(folder);
     };
     if kustomization.resources.contains(path)
-        || kustomization.resources.iter().any(|listed| {
-            path.strip_prefix(listed.as_str()).is_some_and(|rest| rest.starts_with('/'))
-        })
+        || kustomization
+            .resources
+            .iter()
+            .any(|listed| path.strip_prefix(listed.as_str()).is_some_and(|rest| rest.starts_with('/')))
     {
         return;
     }

@@ -43,7 +43,13 @@ impl<'a> Draft<'a> {
     pub(super) fn new_path(&self, name: &str) -> Result<String, String> {
         let path = format!("{}{name}", self.repository.scope.new_files);
         if !repository::is_plain_path(&path) || repository::is_protected(&path) {
-            return Err(format!("`{}` is not a folder that the bot writes to", self.repository.scope.new_files));
+            return Err(format!(
+                "`{}` is not a folder that the bot writes to",
+                self.repository.scope.new_files
+            ));
+        }
+        if self.repository.unread.contains(path.as_str()) {
+            return Err(format!("`{path}` exists and was not read"));
         }
         Ok(path)
     }

@@ -5,19 +5,18 @@
 use std::collections::BTreeSet;
 
 use slicewright_core::inventory::{MigStrategy, Operator};
-use slicewright_core::plan::{Change, MigEntry};
-use slicewright_yaml::{Document, Edit, Op, Shared, Step, Value};
+use slicewright_core::plan::Change;
 
 use super::ManualChange;
 use super::config_map::{self, ConfigMap};
 use super::draft::Draft;
 use super::format::{Edition, Format, Reading};
 use super::frame;
+use super::mig_map::set_mig;
 use super::operator_site::{Site, sites};
-use super::own_layouts::own_layout;
+use super::plugin_map::{Sharing, set_plugin};
 use super::repository::{Parsed, Repository};
-use super::text::{one_line, yaml};
-use super::walk;
+use super::text::yaml;
 
 /// Name of the MIG config map that the bot makes where there is none.
 const MIG_MAP: &str = "slicewright-mig-parted-config";
@@ -26,13 +25,16 @@ const MIG_MAP: &str = "slicewright-mig-parted-config";
 const PLUGIN_MAP: &str = "time-slicing-config";
 
 /// The operator's own map. It reverts edits to it, so that a reference to it counts as none.
-const OPERATORS_MAP: &str = "default-mig-parted-config";
+pub(super) const OPERATORS_MAP: &str = "default-mig-parted-config";
 
 /// The only key that the MIG manager reads.
-const MIG_KEY: &str = "config.yaml";
+pub(super) const MIG_KEY: &str = "config.yaml";
+
+/// Node label that names the layout of a node's cards.
+pub(super) const MIG_LABEL: &str = "nvidia.com/mig.config";
 
 /// Key of the plugin's map that shares nothing.
-const NEUTRAL_KEY: &str = "default";
+pub(super) const NEUTRAL_KEY: &str = "default";
 
 /// `ClusterPolicy`, the operator's Helm values, and its config maps.
 #[derive(Debug)]
@@ -57,7 +59,8 @@ impl Format for GpuOperator {
             let places: Vec<String> = sites.iter().map(|site| format!("`{}`", site.place())).collect();
             reading.note(format!("the GPU Operator is configured more than once: {}", places.join(", ")));
         }
-        let first = |dotted: &str| sites.iter().find_map(|site| site.text(dotted)).filter(|text| !text.is_empty());
+        let first =
+            |dotted: &str| sites.iter().find_map(|site| site.text(dotted)).filter(|text| !text.is_empty());
         let operator = &mut reading.declared.operator;
         operator.declared_in_repository = !sites.is_empty();
         operator.namespace = namespace(repository, &sites);
@@ -80,6 +83,18 @@ impl Format for GpuOperator {
         }
         for map in config_map::find(repository, plugin_map_name(&operator).0, &home) {
             reading.declared.operator.plugin_config_keys.extend(map.keys());
+            if let Some(key) = &operator.plugin_config_default
+                && map
+                    .inner_keys(key, "sharing")
+                    .iter()
+                    .any(|method| method == "timeSlicing" || method == "mps")
+            {
+                reading.note(format!(
+                    "`{}`: `devicePlugin.config.default` names `{key}`, which shares the cards of every node without a \
+                     label",
+                    map.place()
+                ));
+            }
         }
         for site in &sites {
             reading.declared.operator.plugin_config_keys.extend(site.keys("devicePlugin.config.data"));
@@ -102,7 +117,8 @@ impl Format for GpuOperator {
                     set_mig(edition, draft, name, entries, names_in_use)
                 }
                 Change::SetPluginConfig { key, resource, replicas, fail_requests_greater_than_one } => {
-                    let wish = Sharing { key, resource, replicas: *replicas, fail: *fail_requests_greater_than_one };
+                    let wish =
+                        Sharing { key, resource, replicas: *replicas, fail: *fail_requests_greater_than_one };
                     set_plugin(edition, draft, &wish)
                 }
                 Change::LabelNodes { .. } | Change::LabelGroup { .. } | Change::SetWorkloadResource { .. } => return true,
@@ -158,7 +174,8 @@ fn namespace(repository: &Repository<'_>, sites: &[Site<'_>]) -> Option<String> 
     let known: BTreeSet<&str> = repository
         .objects()
         .filter(|(_, _, object)| {
-            object.kind == "Namespace" && matches!(object.name.as_str(), "gpu-operator" | "nvidia-gpu-operator")
+            object.kind == "Namespace"
+                && matches!(object.name.as_str(), "gpu-operator" | "nvidia-gpu-operator")
         })
         .map(|(_, _, object)| object.name.as_str())
         .collect();
@@ -169,7 +186,8 @@ fn namespace(repository: &Repository<'_>, sites: &[Site<'_>]) -> Option<String> 
     let mut namespaces = BTreeSet::new();
     for dotted in ["migManager.config.name", "devicePlugin.config.name"] {
         if let Some(name) = sites.iter().find_map(|site| site.text(dotted)).filter(|name| !name.is_empty()) {
-            namespaces.extend(config_map::named(repository, &name).into_iter().filter_map(|map| map.namespace));
+            namespaces
+                .extend(config_map::named(repository, &name).into_iter().filter_map(|map| map.namespace));
         }
     }
     if namespaces.len() == 1 { namespaces.pop_first() } else { None }
@@ -181,14 +199,14 @@ pub(super) fn home(repository: &Repository<'_>, operator: &Operator) -> String {
 }
 
 /// The MIG config map to write to, and whether the operator refers to it already.
-fn mig_map_name(operator: &Operator) -> (String, bool) {
+pub(super) fn mig_map_name(operator: &Operator) -> (String, bool) {
     match operator.mig_config_map.as_deref() {
         None | Some("" | OPERATORS_MAP) => (MIG_MAP.to_owned(), false),
         Some(name) => (name.to_owned(), true),
     }
 }
 
-fn plugin_map_name(operator: &Operator) -> (&str, bool) {
+pub(super) fn plugin_map_name(operator: &Operator) -> (&str, bool) {
     match operator.plugin_config_map.as_deref() {
         None | Some("") => (PLUGIN_MAP, false),
         Some(name) => (name, true),
@@ -207,157 +225,16 @@ pub(super) fn map_names(changes: &[Change], operator: &Operator) -> BTreeSet<Str
         .collect()
 }
 
-fn set_mig(
-    edition: &Edition<'_>,
-    draft: &mut Draft<'_>,
-    name: &str,
-    entries: &[MigEntry],
-    names_in_use: &[String],
-) -> Result<(), ManualChange> {
-    let repository = edition.repository;
-    let operator = &edition.declared.operator;
-    let home = home(repository, operator);
-    let (map_name, referenced) = mig_map_name(operator);
-    let mut due = vec![("all-disabled".to_owned(), Some(false), Vec::new())];
-    let mut unknown = Vec::new();
-    for used in names_in_use {
-        match own_layout(used) {
-            _ if used == name || due.iter().any(|(known, _, _)| known == used) => {}
-            Some((on, entries)) => due.push((used.clone(), Some(on), entries)),
-            None => {
-                unknown.push(used.clone());
-            }
-        }
-    }
-    due.push((name.to_owned(), None, entries.to_vec()));
-    let whole = |names: &[(String, Option<bool>, Vec<MigEntry>)]| -> String {
-        new_mig_map(&map_name, &home)
-            .and_then(|frame| merge_mig(&frame, 0, &[], names))
-            .unwrap_or_else(|why| one_line(&why))
-    };
-    let manual = |why: String| ManualChange {
-        what: format!("Add the layout `{name}` to the MIG config map `{map_name}` of namespace `{home}`"),
-        why,
-        text: whole(&due),
-    };
-    if edition.declared.operator.mig_config_map.as_deref() == Some(OPERATORS_MAP) {
-        draft.side_effect(format!(
-            "The operator refers to its own map `{OPERATORS_MAP}` by name and reverts edits to it; the reference now \
-             names `{map_name}`."
-        ));
-    }
-    let target = target(edition, draft, &map_name, &home, referenced, "mig-config-map.yaml").map_err(&manual)?;
-    let known = target.map.inner_keys_of(&target.text, MIG_KEY, "mig-configs").map_err(&manual)?;
-    unknown.retain(|used| !known.contains(used));
-    if !unknown.is_empty() {
-        return Err(manual(format!(
-            "the map replaces the operator's own one for every node, and it must hold {} too, which node labels use: \
-             what they stand for depends on the card",
-            unknown.iter().map(|name| format!("`{}`", one_line(name))).collect::<Vec<_>>().join(", ")
-        )));
-    }
-    if known.contains(name) && !same_mig(&target, name, entries) {
-        return Err(manual(format!("`{name}` is there already with another content")));
-    }
-    let missing: Vec<_> = due.iter().filter(|(used, _, _)| !known.contains(used)).cloned().collect();
-    let text = merge_mig(&target.text, target.map.document, &target.map.prefix, &missing).map_err(&manual)?;
-    write_map(edition, draft, &target, text, &home, &map_name).map_err(&manual)?;
-    assume(edition, draft, &target, "migManager.config.name", referenced);
-    if !referenced {
-        let effect = format!(
-            "The operator now reads its MIG layouts from `{map_name}` for every node of the cluster: the MIG manager \
-             restarts on all of them, nodes whose cards match their label are left as they are, and layouts that the \
-             operator generates by itself are switched off."
-        );
-        refer(edition, draft, &[("migManager.config.name", &map_name)], &effect);
-    }
-    Ok(())
-}
-
-/// One key of the device plugin's map.
-struct Sharing<'a> {
-    key: &'a str,
-    resource: &'a str,
-    replicas: u32,
-    fail: bool,
-}
-
-impl Sharing<'_> {
-    fn text(&self) -> String {
-        let Sharing { resource, replicas, fail, .. } = self;
-        format!(
-            "version: v1\nsharing:\n  timeSlicing:\n    failRequestsGreaterThanOne: {fail}\n    resources:\n      - \
-             name: {}\n        replicas: {replicas}\n",
-            yaml(resource)
-        )
-    }
-}
-
-fn set_plugin(edition: &Edition<'_>, draft: &mut Draft<'_>, wish: &Sharing<'_>) -> Result<(), ManualChange> {
-    let repository = edition.repository;
-    let operator = &edition.declared.operator;
-    let home = home(repository, operator);
-    let (map_name, referenced) = plugin_map_name(operator);
-    let key = wish.key;
-    let manual = |why: String| ManualChange {
-        what: format!("Add the key `{key}` to the device plugin's config map `{map_name}` of namespace `{home}`"),
-        why,
-        text: format!(
-            "data:\n  {}: |\n{}",
-            yaml(key),
-            wish.text().lines().map(|line| format!("    {line}\n")).collect::<String>()
-        ),
-    };
-    if wish.replicas < 2 {
-        return Err(manual("the device plugin crashes on fewer than 2 replicas".to_owned()));
-    }
-    if operator.plugin_config_default.as_deref() == Some(key) {
-        return Err(manual(format!(
-            "`devicePlugin.config.default` names `{key}`: every node without a label would share its cards"
-        )));
-    }
-    let target = target(edition, draft, map_name, &home, referenced, "plugin-config-map.yaml").map_err(&manual)?;
-    let parsed = Parsed::new(&target.text).map_err(&manual)?;
-    let root = parsed.documents().nth(target.map.document).and_then(|root| root.at(&target.map.prefix));
-    let old = root.and_then(|root| root.get("data")).and_then(|data| data.get(key)).map(|node| node.as_str());
-    let text = match old {
-        Some(old) if old.is_some_and(|old| same_yaml(old, &wish.text())) => target.text.clone(),
-        Some(_) => return Err(manual(format!("`{key}` is there already with another content"))),
-        None => {
-            let at = [target.map.prefix.clone(), vec!["data".into(), key.into()]].concat();
-            let put = Edit {
-                document: Document::Index(target.map.document),
-                at,
-                op: Op::Put { value: wish.text().into() },
-                shared: Shared::Refuse,
-            };
-            slicewright_yaml::edit(&target.text, &[put]).map_err(|refusal| manual(refusal.to_string()))?
-        }
-    };
-    write_map(edition, draft, &target, text, &home, map_name).map_err(&manual)?;
-    assume(edition, draft, &target, "devicePlugin.config.name", referenced);
-    if !referenced {
-        let mut wanted = vec![("devicePlugin.config.name", map_name)];
-        if target.new && operator.plugin_config_default.is_none() {
-            wanted.push(("devicePlugin.config.default", NEUTRAL_KEY));
-        }
-        let effect = format!(
-            "The device plugin now reads `{map_name}`: its pods restart once on every GPU node of the cluster; nodes \
-             without the label `nvidia.com/device-plugin.config` share nothing."
-        );
-        refer(edition, draft, &wanted, &effect);
-    }
-    Ok(())
-}
-
 /// The map to write to: one that exists, or the text of a new one.
-struct Target {
-    map: ConfigMap,
-    text: String,
-    new: bool,
+pub(super) struct Target {
+    pub(super) map: ConfigMap,
+    /// Its file as it stands.
+    pub(super) text: String,
+    /// The file does not exist yet.
+    pub(super) new: bool,
 }
 
-fn target(
+pub(super) fn target(
     edition: &Edition<'_>,
     draft: &Draft<'_>,
     name: &str,
@@ -371,7 +248,8 @@ fn target(
         return Err(format!("Kustomize makes the map from other files (`{path}:{line}`)"));
     }
     if let Some(site) = sites(repository).iter().find(|site| {
-        let part = if frame_name.starts_with("mig") { "migManager.config.data" } else { "devicePlugin.config.data" };
+        let part =
+            if frame_name.starts_with("mig") { "migManager.config.data" } else { "devicePlugin.config.data" };
         !site.keys(part).is_empty()
     }) {
         return Err(format!("the operator's Helm chart makes the map from the values in `{}`", site.place()));
@@ -409,15 +287,11 @@ fn target(
     }
 }
 
-fn fill_map(frame_name: &str, name: &str, home: &str) -> Result<String, String> {
+pub(super) fn fill_map(frame_name: &str, name: &str, home: &str) -> Result<String, String> {
     frame::fill(frame_name, minijinja::context! { name => yaml(name), namespace => yaml(home) })
 }
 
-fn new_mig_map(name: &str, home: &str) -> Result<String, String> {
-    fill_map("mig-config-map.yaml", name, home)
-}
-
-fn write_map(
+pub(super) fn write_map(
     edition: &Edition<'_>,
     draft: &mut Draft<'_>,
     target: &Target,
@@ -433,81 +307,14 @@ fn write_map(
     Ok(())
 }
 
-/// Adds layouts to the YAML inside the map.
-fn merge_mig(
-    text: &str,
-    document: usize,
-    prefix: &[Step],
-    layouts: &[(String, Option<bool>, Vec<MigEntry>)],
-) -> Result<String, String> {
-    let puts: Vec<Edit> = layouts
-        .iter()
-        .map(|(name, on, entries)| Edit {
-            document: Document::Index(0),
-            at: vec!["mig-configs".into(), name.as_str().into()],
-            op: Op::Put { value: layout_value(*on, entries) },
-            shared: Shared::Refuse,
-        })
-        .collect();
-    if puts.is_empty() {
-        return Ok(text.to_owned());
-    }
-    let at = [prefix.to_vec(), vec!["data".into(), MIG_KEY.into()]].concat();
-    slicewright_yaml::edit_embedded(text, &Document::Index(document), &at, &puts)
-        .map_err(|refusal| refusal.to_string())
-}
-
-/// Entries as mig-parted reads them. `on` is told for layouts without instances, where entries cannot tell.
-fn layout_value(on: Option<bool>, entries: &[MigEntry]) -> Value {
-    let off = [MigEntry { cards: Vec::new(), instances: std::collections::BTreeMap::new() }];
-    let entries = if entries.is_empty() { &off } else { entries };
-    let entry = |entry: &MigEntry| {
-        let devices = if entry.cards.is_empty() {
-            Value::from("all")
-        } else {
-            Value::Sequence(entry.cards.iter().map(|card| Value::Integer(i64::from(*card))).collect())
-        };
-        let enabled = on.unwrap_or(!entry.instances.is_empty());
-        let mut fields = vec![("devices".to_owned(), devices), ("mig-enabled".to_owned(), Value::Bool(enabled))];
-        if enabled {
-            let instances = entry
-                .instances
-                .iter()
-                .map(|(profile, count)| (profile.clone(), Value::Integer(i64::from(*count))))
-                .collect();
-            fields.push(("mig-devices".to_owned(), Value::Mapping(instances)));
-        }
-        Value::Mapping(fields)
-    };
-    Value::Sequence(entries.iter().map(entry).collect())
-}
-
-/// Whether the map holds `name` with just these entries.
-fn same_mig(target: &Target, name: &str, entries: &[MigEntry]) -> bool {
-    let Some(inner) = target.map.inner(&target.text, MIG_KEY) else { return false };
-    let Ok(frame) = new_mig_map("x", "x") else { return false };
-    let Ok(wanted) = merge_mig(&frame, 0, &[], &[(name.to_owned(), None, entries.to_vec())]) else { return false };
-    let Some(wanted) = config_map::in_text("x", &wanted, "x").and_then(|map| map.inner(&wanted, MIG_KEY)) else {
-        return false;
-    };
-    let layout = |text: &str| {
-        let stream = slicewright_yaml::read(text).ok()?;
-        let root = stream.document(0)?;
-        Some(config_map::plain(walk::down(root, "mig-configs")?.get(name)?, 0))
-    };
-    layout(&inner).is_some() && layout(&inner) == layout(&wanted)
-}
-
-fn same_yaml(left: &str, right: &str) -> bool {
-    let tree = |text: &str| {
-        let stream = slicewright_yaml::read(text).ok()?;
-        Some(config_map::plain(stream.document(0)?, 0))
-    };
-    tree(left).is_some() && tree(left) == tree(right)
-}
-
 /// Says what is taken for granted where the operator's settings are elsewhere.
-fn assume(edition: &Edition<'_>, draft: &mut Draft<'_>, target: &Target, setting: &str, referenced: bool) {
+pub(super) fn assume(
+    edition: &Edition<'_>,
+    draft: &mut Draft<'_>,
+    target: &Target,
+    setting: &str,
+    referenced: bool,
+) {
     if referenced && !edition.declared.operator.declared_in_repository {
         draft.side_effect(format!(
             "`{}`: the GPU Operator's settings are not among the cluster's files; it is assumed that its `{setting}` is \
@@ -518,25 +325,31 @@ fn assume(edition: &Edition<'_>, draft: &mut Draft<'_>, target: &Target, setting
     }
 }
 
+/// The settings that name a config map, as text.
+pub(super) fn reference(wanted: &[(&str, &str)]) -> String {
+    let mut text =
+        String::from("# ClusterPolicy `cluster-policy`; in Helm values the same without `spec`\nspec:\n");
+    let (group, _) = wanted[0].0.split_once('.').unwrap_or_default();
+    text.push_str(&format!("  {group}:\n    config:\n"));
+    for (dotted, value) in wanted {
+        let key = dotted.rsplit('.').next().unwrap_or_default();
+        text.push_str(&format!("      {key}: {}\n", yaml(value)));
+    }
+    text
+}
+
 /// Lets the operator's settings name a config map.
-fn refer(edition: &Edition<'_>, draft: &mut Draft<'_>, wanted: &[(&str, &str)], effect: &str) {
+pub(super) fn refer(edition: &Edition<'_>, draft: &mut Draft<'_>, wanted: &[(&str, &str)], effect: &str) {
     let sites = sites(edition.repository);
-    let by_hand = |why: String| {
-        let mut text = String::from("spec:\n");
-        let (group, _) = wanted[0].0.split_once('.').unwrap_or_default();
-        text.push_str(&format!("  {group}:\n    config:\n"));
-        for (dotted, value) in wanted {
-            let key = dotted.rsplit('.').next().unwrap_or_default();
-            text.push_str(&format!("      {key}: {}\n", yaml(value)));
-        }
-        ManualChange {
-            what: format!("Set `{}: {}` in the GPU Operator's settings", wanted[0].0, wanted[0].1),
-            why,
-            text: format!("# ClusterPolicy `cluster-policy`; in Helm values the same without `spec`\n{text}"),
-        }
+    let by_hand = |why: String| ManualChange {
+        what: format!("Set `{}: {}` in the GPU Operator's settings", wanted[0].0, wanted[0].1),
+        why,
+        text: reference(wanted),
     };
     match sites.as_slice() {
-        [] => draft.manual(by_hand("the cluster's files hold neither a ClusterPolicy nor the operator's Helm values".to_owned())),
+        [] => draft.manual(by_hand(
+            "the cluster's files hold neither a ClusterPolicy nor the operator's Helm values".to_owned(),
+        )),
         [site] => {
             let text = draft.text(&site.path).unwrap_or_default().to_owned();
             match site.put(&text, wanted) {
@@ -549,7 +362,8 @@ fn refer(edition: &Edition<'_>, draft: &mut Draft<'_>, wanted: &[(&str, &str)], 
         }
         several => {
             let places: Vec<String> = several.iter().map(|site| format!("`{}`", site.place())).collect();
-            draft.manual(by_hand(format!("the operator is configured more than once: {}", places.join(", "))));
+            draft
+                .manual(by_hand(format!("the operator is configured more than once: {}", places.join(", "))));
         }
     }
 }

@@ -113,7 +113,13 @@ pub(super) const CARRIERS: &[Carrier] = &[
         Some("spec.replicas"),
         Surge::LeaderWorkerSet,
     ),
-    row("JobSet", "jobset.x-k8s.io", &["spec.replicatedJobs[].template.spec.template.spec"], None, Surge::Never),
+    row(
+        "JobSet",
+        "jobset.x-k8s.io",
+        &["spec.replicatedJobs[].template.spec.template.spec"],
+        None,
+        Surge::Never,
+    ),
     row("Service", "serving.knative.dev", TEMPLATE, None, Surge::Unknown),
 ];
 

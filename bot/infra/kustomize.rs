@@ -80,7 +80,9 @@ impl Overlays {
             found.suffix = walk::text(root, "nameSuffix").unwrap_or_default().to_owned();
             for key in ["resources", "bases", "components"] {
                 for entry in root.get(key).into_iter().flat_map(|list| list.items()) {
-                    let Some(target) = entry.as_str().and_then(|text| resolve(&folder, text)) else { continue };
+                    let Some(target) = entry.as_str().and_then(|text| resolve(&folder, text)) else {
+                        continue;
+                    };
                     overlays.listed_by.entry(target.clone()).or_default().insert(folder.clone());
                     if key == "components" {
                         found.components.push(target);
@@ -110,7 +112,8 @@ impl Overlays {
         for key in ["patches", "patchesStrategicMerge", "patchesJson6902"] {
             for entry in root.get(key).into_iter().flat_map(|list| list.items()) {
                 let target = entry.get("target");
-                let part = |key: &str| target.and_then(|target| target.get(key)).and_then(|node| node.as_str());
+                let part =
+                    |key: &str| target.and_then(|target| target.get(key)).and_then(|node| node.as_str());
                 let told = Target {
                     kind: part("kind").map(ToOwned::to_owned),
                     name: part("name").map(ToOwned::to_owned),

@@ -5,19 +5,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use slicewright_core::ids::WorkloadId;
 use slicewright_core::inventory::DeclaredWorkload;
 use slicewright_core::plan::Change;
-use slicewright_yaml::{Document, Edit, Op, RefusalKind, Shared, Step};
+use slicewright_yaml::{Node, Step};
 
-use super::ManualChange;
 use super::draft::Draft;
 use super::format::{Edition, Format, Reading};
+use super::helm_template::{self, helm_chart};
 use super::kinds::{self, Carrier, Surge};
-use super::kustomize::{Variant, parent};
+use super::kustomize::Variant;
 use super::memory_flags::memory_flags;
-use super::repository::{File, Object, Parsed, Repository};
+use super::repository::{Object, Parsed, Repository};
 use super::walk::{self, At};
+use super::workload_edit::{Wish, apply, by_hand};
 
 /// Annotation that keeps the bot away from a workload or a namespace.
-const OPT_OUT: &str = "slicewright/ignore";
+pub(super) const OPT_OUT: &str = "slicewright/ignore";
 
 /// Node label that holds the product name of the cards.
 pub(super) const PRODUCT: &str = "nvidia.com/gpu.product";
@@ -39,8 +40,10 @@ pub(super) struct Finding {
     pub(super) labels: BTreeMap<String, String>,
     /// Node selector terms on the product label outside of `nodeSelector`, as `line: value`.
     pub(super) affinity: Vec<(usize, String)>,
+    /// A pod template claims devices by dynamic resource allocation.
+    pub(super) claims: bool,
     pub(super) variants: Vec<Variant>,
-    declared: DeclaredWorkload,
+    pub(super) declared: DeclaredWorkload,
 }
 
 /// One key `nvidia.com/…` under `requests` or `limits`.
@@ -58,7 +61,7 @@ pub(super) struct GpuRequest {
     pub(super) side: &'static str,
     pub(super) line: usize,
     /// Reached through an alias or a merge key: the text stands elsewhere.
-    borrowed: bool,
+    pub(super) borrowed: bool,
 }
 
 impl Format for Manifests {
@@ -68,9 +71,15 @@ impl Format for Manifests {
             let place = &finding.declared.place;
             let name = format!("{} `{}`", finding.object.kind, finding.object.name);
             let reason = refusal(repository, &finding);
+            let mut seen = BTreeSet::new();
             for variant in &finding.variants {
+                // Two ways to a root can make the same object of it; `refusal` has said so.
+                if !seen.insert((&variant.namespace, &variant.name)) {
+                    continue;
+                }
                 if finding.object.name.is_empty() {
-                    reading.note(format!("`{place}`: a {} without a name was not matched", finding.object.kind));
+                    reading
+                        .note(format!("`{place}`: a {} without a name was not matched", finding.object.kind));
                     continue;
                 }
                 let Some(namespace) = &variant.namespace else {
@@ -88,7 +97,7 @@ impl Format for Manifests {
                 reading.add(WorkloadId::new(&finding.object.kind, namespace, &variant.name), declared);
             }
         }
-        templates(repository, reading);
+        helm_template::read(repository, reading);
         unknown_kinds(repository, reading);
     }
 
@@ -123,39 +132,6 @@ impl Finding {
     }
 }
 
-/// What a workload should ask for.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Wish<'a> {
-    pub(super) from: &'a str,
-    pub(super) to: &'a str,
-    /// `None`: whatever stands there.
-    pub(super) count: Option<u32>,
-    pub(super) pin: &'a BTreeMap<String, String>,
-}
-
-/// The change in words and text, for people.
-pub(super) fn by_hand(workload: &WorkloadId, place: Option<&str>, wish: &Wish<'_>, why: String) -> ManualChange {
-    let Wish { from, to, count, pin } = wish;
-    let count = count.unwrap_or(1);
-    let mut text = String::new();
-    if from != to {
-        text = format!("resources:\n  requests:\n    {to}: {count}\n  limits:\n    {to}: {count}\n");
-    }
-    if !pin.is_empty() {
-        text.push_str("nodeSelector:\n");
-        for (key, value) in *pin {
-            text.push_str(&format!("  {}: {}\n", super::text::yaml(key), super::text::yaml(value)));
-        }
-    }
-    let at = place.map_or_else(String::new, |place| format!(" (`{place}`)"));
-    let what = if from == to {
-        format!("Set the node selector of {} `{workload}`{at}", workload.kind)
-    } else {
-        format!("Let {} `{workload}`{at} ask for `{to}: {count}` instead of `{from}: {count}`", workload.kind)
-    };
-    ManualChange { what, why, text }
-}
-
 /// Every declaration of a workload with a GPU, in the order of paths.
 pub(super) fn findings(repository: &Repository<'_>) -> Vec<Finding> {
     let overlays = repository.overlays();
@@ -173,7 +149,7 @@ pub(super) fn findings(repository: &Repository<'_>) -> Vec<Finding> {
 }
 
 /// One object as a finding, if it is a workload with a GPU.
-fn find(path: &str, parsed: &Parsed, object: &Object) -> Option<Finding> {
+pub(super) fn find(path: &str, parsed: &Parsed, object: &Object) -> Option<Finding> {
     let carrier = kinds::carrier(&object.api_version, &object.kind)?;
     let root = parsed.at(object)?;
     let mut requests = Vec::new();
@@ -187,6 +163,7 @@ fn find(path: &str, parsed: &Parsed, object: &Object) -> Option<Finding> {
     let mut tolerations = BTreeSet::new();
     let mut affinity = Vec::new();
     let mut ignored = opts_out(&root);
+    let mut claims = false;
     // The containers of an InferenceService's model stand beside its pod spec.
     let beside = !requests.is_empty();
     for dotted in carrier.pods {
@@ -200,6 +177,7 @@ fn find(path: &str, parsed: &Parsed, object: &Object) -> Option<Finding> {
             let holds = requests.len() > before || (beside && *dotted == "spec.predictor");
             if holds {
                 containers.extend(inside);
+                claims |= pod.get("resourceClaims").is_some_and(|claims| claims.node.items().len() > 0);
                 read_pod(&pod, &mut node_selector, &mut tolerations, &mut affinity);
                 pods.push(pod.path.clone());
             }
@@ -237,6 +215,7 @@ fn find(path: &str, parsed: &Parsed, object: &Object) -> Option<Finding> {
         pods,
         labels,
         affinity,
+        claims,
         variants: Vec::new(),
         declared,
     })
@@ -244,9 +223,9 @@ fn find(path: &str, parsed: &Parsed, object: &Object) -> Option<Finding> {
 
 /// Whether a resource name stands for a GPU or a share of one.
 pub(super) fn is_gpu(resource: &str) -> bool {
-    resource.strip_prefix("nvidia.com/").is_some_and(|rest| {
-        rest == "gpu" || rest == "gpu.shared" || rest.starts_with("mig-")
-    })
+    resource
+        .strip_prefix("nvidia.com/")
+        .is_some_and(|rest| rest == "gpu" || rest == "gpu.shared" || rest.starts_with("mig-"))
 }
 
 fn gpu_requests(container: &At<'_>, found: &mut Vec<GpuRequest>) {
@@ -346,9 +325,8 @@ fn share_of(text: &str, replicas: u32) -> Option<u32> {
 /// Extra pods while the workload rolls, as written or as Kubernetes does when nothing is written.
 fn max_surge(root: &At<'_>, carrier: &Carrier, replicas: Option<u32>) -> Option<u32> {
     let replicas = replicas.unwrap_or(1);
-    let stated = |dotted: &str, default: &str| {
-        share_of(walk::text(root.node, dotted).unwrap_or(default), replicas)
-    };
+    let stated =
+        |dotted: &str, default: &str| share_of(walk::text(root.node, dotted).unwrap_or(default), replicas);
     match carrier.surge {
         Surge::Never => Some(0),
         Surge::Deployment if walk::text(root.node, "spec.strategy.type") == Some("Recreate") => Some(0),
@@ -364,16 +342,23 @@ fn max_surge(root: &At<'_>, carrier: &Carrier, replicas: Option<u32>) -> Option<
 /// Why a finding cannot be edited where it stands, told by trying.
 fn refusal(repository: &Repository<'_>, finding: &Finding) -> Option<String> {
     if finding.variants.len() > 1 {
-        let roots: Vec<String> =
-            finding.variants.iter().filter_map(|variant| Some(format!("`{}`", variant.root.as_ref()?))).collect();
+        let roots: Vec<String> = finding
+            .variants
+            .iter()
+            .filter_map(|variant| Some(format!("`{}`", variant.root.as_ref()?)))
+            .collect();
         return Some(format!(
             "`{}` is shared by more than one overlay ({}): an edit there would change them all",
             finding.path,
             roots.join(", ")
         ));
     }
+    if finding.claims {
+        return Some("its pods claim devices by dynamic resource allocation as well".to_owned());
+    }
     let text = repository.texts.get(finding.path.as_str())?;
-    let resources: BTreeSet<&str> = finding.requests.iter().map(|request| request.resource.as_str()).collect();
+    let resources: BTreeSet<&str> =
+        finding.requests.iter().map(|request| request.resource.as_str()).collect();
     let pin = BTreeMap::new();
     resources.into_iter().find_map(|from| {
         let wish = Wish { from, to: "nvidia.com/mig-0g.0gb", count: None, pin: &pin };
@@ -381,258 +366,50 @@ fn refusal(repository: &Repository<'_>, finding: &Finding) -> Option<String> {
     })
 }
 
-/// Makes one workload ask for something else, or says why that cannot be done here.
-///
-/// The result is read again: this workload must ask for the new resource everywhere, and every other workload of the
-/// file for what it asked for before.
-pub(super) fn apply(text: &str, finding: &Finding, wish: &Wish<'_>) -> Result<String, String> {
-    let before = Parsed::new(text)?;
-    let now = before
-        .objects
-        .iter()
-        .find(|object| object.document == finding.object.document && object.prefix == finding.object.prefix)
-        .and_then(|object| find(&finding.path, &before, object))
-        .ok_or_else(|| "it is no longer there".to_owned())?;
-    let mut edits = Vec::new();
-    if wish.from != wish.to {
-        let due: Vec<&GpuRequest> = now.requests.iter().filter(|request| request.resource == wish.from).collect();
-        if due.is_empty() && !now.requests.iter().any(|request| request.resource == wish.to) {
-            return Err(format!("it does not ask for `{}`", wish.from));
-        }
-        for request in &due {
-            if let Some(count) = wish.count
-                && request.value.parse() != Ok(count)
-            {
-                return Err(format!(
-                    "line {} asks for {} of `{}`, and the plan is for {count}",
-                    request.line, request.value, wish.from
-                ));
-            }
-            let mut at = request.mapping.clone();
-            at.push(wish.from.into());
-            edits.push((at, Op::RenameKey { to: wish.to.to_owned() }, request.borrowed));
-        }
-    }
-    for (key, value) in wish.pin {
-        for pod in &now.pods {
-            let mut at = pod.clone();
-            at.extend(["nodeSelector".into(), key.as_str().into()]);
-            let root = before.at(&Object { prefix: Vec::new(), ..finding.object.clone() });
-            let old = root.and_then(|root| root.node.at(&at)).and_then(|node| node.as_str().map(ToOwned::to_owned));
-            match old {
-                Some(old) if old == *value => continue,
-                Some(old) if key == PRODUCT && product(&old) == product(value) => {}
-                Some(old) => {
-                    return Err(format!("its node selector asks for `{key}: {old}`, the plan needs `{value}`"));
-                }
-                None => {}
-            }
-            edits.push((at, Op::Put { value: value.as_str().into() }, false));
-        }
-    }
-    if edits.is_empty() {
-        return Ok(text.to_owned());
-    }
-    let changed = write(text, finding.object.document, &edits)?;
-    check(&finding.path, &before, &changed, &finding.object, wish)?;
-    Ok(changed)
-}
-
-/// A product label without what sharing appends to it.
-pub(super) fn product(label: &str) -> &str {
-    let label = label.strip_suffix("-SHARED").unwrap_or(label);
-    label.find("-MIG-").map_or(label, |at| &label[..at])
-}
-
-/// Tries the edits as they are; where an anchor is shared, once more at the anchor itself. [`check`] then decides
-/// whether what the aliases changed was meant.
-fn write(text: &str, document: usize, edits: &[(Vec<Step>, Op, bool)]) -> Result<String, String> {
-    let edit = |at: &Vec<Step>, op: &Op, shared: Shared| Edit {
-        document: Document::Index(document),
-        at: at.clone(),
-        op: op.clone(),
-        shared,
-    };
-    let strict: Vec<Edit> = edits.iter().map(|(at, op, _)| edit(at, op, Shared::Refuse)).collect();
-    let refusal = match slicewright_yaml::edit(text, &strict) {
-        Ok(changed) => return Ok(changed),
-        Err(refusal) => refusal,
-    };
-    let by_anchor = matches!(
-        refusal.kind,
-        RefusalKind::SharedAnchor | RefusalKind::PathThroughAlias | RefusalKind::PathNotFound
-    );
-    if !by_anchor || edits.iter().all(|(_, _, borrowed)| *borrowed) {
-        return Err(refusal.to_string());
-    }
-    let lenient: Vec<Edit> = edits
-        .iter()
-        .filter(|(_, _, borrowed)| !borrowed)
-        .map(|(at, op, _)| edit(at, op, Shared::Edit))
-        .collect();
-    slicewright_yaml::edit(text, &lenient).map_err(|_| refusal.to_string())
-}
-
-fn check(path: &str, before: &Parsed, changed: &str, target: &Object, wish: &Wish<'_>) -> Result<(), String> {
-    let after = Parsed::new(changed)?;
-    if before.objects.len() != after.objects.len() {
-        return Err("the edit would change other objects of the file".to_owned());
-    }
-    for (old, new) in before.objects.iter().zip(&after.objects) {
-        let (old_finding, new_finding) = (find(path, before, old), find(path, &after, new));
-        let is_target = old.document == target.document && old.prefix == target.prefix;
-        let list = |finding: Option<Finding>, rename: bool| -> Vec<(Vec<Step>, String, String)> {
-            finding
-                .into_iter()
-                .flat_map(|finding| finding.requests)
-                .map(|request| {
-                    let moved = rename && request.resource == wish.from;
-                    let resource = if moved { wish.to.to_owned() } else { request.resource };
-                    (request.mapping, resource, request.value)
-                })
-                .collect()
-        };
-        let selectors = |finding: &Option<Finding>| {
-            finding.as_ref().map(|finding| finding.declared.node_selector.clone()).unwrap_or_default()
-        };
-        let mut wanted = selectors(&old_finding);
-        if is_target {
-            wanted.extend(wish.pin.clone());
-        }
-        let same_selectors = wanted == selectors(&new_finding);
-        let mut wanted = list(old_finding, is_target);
-        let mut got = list(new_finding, false);
-        wanted.sort();
-        got.sort();
-        if wanted != got || !same_selectors {
-            let what = if is_target { "not all of its pods".to_owned() } else { format!("{} `{}` too", old.kind, old.name) };
-            return Err(format!("its text is shared through an anchor: the edit would change {what}"));
-        }
-    }
-    Ok(())
-}
-
-/// The folder of the Helm chart whose `templates/` hold `path`.
-pub(super) fn helm_chart<'p>(texts: &BTreeMap<&str, &str>, path: &'p str) -> Option<&'p str> {
-    path.match_indices("/templates/").map(|(at, _)| &path[..at]).chain(path.strip_prefix("templates/").map(|_| "")).find(
-        |folder| {
-            let chart = if folder.is_empty() { "Chart.yaml".to_owned() } else { format!("{folder}/Chart.yaml") };
-            texts.contains_key(chart.as_str())
-        },
-    )
-}
-
-/// GPU requests in templates: named where the text tells whose they are, noted where it does not.
-fn templates(repository: &Repository<'_>, reading: &mut Reading) {
-    for file in repository.files.values() {
-        let chart = helm_chart(&repository.texts, file.path);
-        if chart.is_none() && file.parsed.is_ok() {
-            continue;
-        }
-        let why = match chart {
-            Some("") => "it is rendered by the Helm chart at the root of the repository".to_owned(),
-            Some(chart) => format!("it is rendered by the Helm chart `{chart}`"),
-            None => match &file.parsed {
-                Err(reason) => reason.clone(),
-                Ok(_) => continue,
-            },
-        };
-        for guess in guesses(file) {
-            let place = format!("{}:{}", file.path, guess.line);
-            let namespace = guess.namespace.or_else(|| {
-                repository.overlays().of_folder(parent(file.path)).and_then(|found| found.namespace.clone())
-            });
-            match (guess.kind, guess.name, namespace) {
-                (Some(kind), Some(name), Some(namespace)) => {
-                    let declared = DeclaredWorkload {
-                        place,
-                        editable: Err(why.clone()),
-                        max_surge: None,
-                        replicas: None,
-                        ignored: guess.ignored,
-                        node_selector: BTreeMap::new(),
-                        tolerations: BTreeSet::new(),
-                        memory_flags: Vec::new(),
-                    };
-                    reading.add(WorkloadId::new(&kind, &namespace, &name), declared);
-                }
-                _ => reading.note(format!("`{place}` asks for a GPU, and {why}: its workload was not matched")),
-            }
-        }
-    }
-}
-
-/// What the text of one document of a template shows without rendering it.
-#[derive(Debug, Default)]
-struct Guess {
-    kind: Option<String>,
-    name: Option<String>,
-    namespace: Option<String>,
-    ignored: bool,
-    line: usize,
-}
-
-fn guesses(file: &File<'_>) -> Vec<Guess> {
-    let mut found = Vec::new();
-    let mut guess = Guess::default();
-    let mut in_metadata = false;
-    for (number, line) in file.text.lines().enumerate() {
-        if line.starts_with("---") {
-            found.push(std::mem::take(&mut guess));
-            continue;
-        }
-        let code = line.trim_end();
-        let literal = |key: &str| {
-            let value = code.trim_start().strip_prefix(key)?.strip_prefix(':')?.trim();
-            let value = value.split(" #").next().unwrap_or_default().trim().trim_matches(['"', '\'']);
-            (!value.is_empty() && !value.contains(['{', '}', '&', '*'])).then(|| value.to_owned())
-        };
-        if !code.is_empty() && !line.starts_with([' ', '#', '{']) {
-            in_metadata = code.starts_with("metadata:");
-            guess.kind = guess.kind.take().or_else(|| literal("kind"));
-        } else if in_metadata && line.starts_with("  ") && !line.starts_with("   ") {
-            guess.name = guess.name.take().or_else(|| literal("name"));
-            guess.namespace = guess.namespace.take().or_else(|| literal("namespace"));
-        }
-        guess.ignored |= literal(OPT_OUT).is_some_and(|value| value == "true");
-        let key = code.trim_start().split(':').next().unwrap_or_default().trim_matches(['"', '\'']);
-        if guess.line == 0 && is_gpu(key) {
-            guess.line = number + 1;
-        }
-    }
-    found.push(guess);
-    found.retain(|guess| guess.line > 0);
-    found
-}
-
-/// GPU requests in kinds that the table does not know.
+/// GPU requests in kinds that the table does not know, and in files that hold no objects, such as Helm values.
 fn unknown_kinds(repository: &Repository<'_>, reading: &mut Reading) {
-    for (file, parsed, object) in repository.objects() {
-        if kinds::carrier(&object.api_version, &object.kind).is_some()
-            || helm_chart(&repository.texts, file.path).is_some()
+    for file in repository.files.values() {
+        let Ok(parsed) = &file.parsed else { continue };
+        if helm_chart(&repository.texts, file.path).is_some()
             || repository.overlays().patch_files.contains(file.path)
         {
             continue;
         }
-        let Some(root) = parsed.at(object) else { continue };
-        let mut line = None;
-        walk::every(root.node, &mut |key, node| {
-            if key != Some("resources") {
-                return;
+        for object in &parsed.objects {
+            if kinds::carrier(&object.api_version, &object.kind).is_none()
+                && let Some(line) = parsed.at(object).and_then(|root| first_gpu(root.node))
+            {
+                reading.note(format!(
+                    "`{}:{line}`: {} `{}` asks for a GPU in a place that is not known to hold pods, so it was not \
+                     matched",
+                    file.path, object.kind, object.name
+                ));
             }
-            for side in ["limits", "requests"] {
-                let entries = node.get(side).map(|side| side.entries()).unwrap_or_default();
-                if let Some((_, value)) = entries.into_iter().find(|(key, _)| is_gpu(key)) {
-                    line.get_or_insert(value.line());
-                }
-            }
-        });
-        if let Some(line) = line {
+        }
+        if parsed.objects.is_empty()
+            && let Some(line) = parsed.documents().find_map(first_gpu)
+        {
             reading.note(format!(
-                "`{}:{line}`: {} `{}` asks for a GPU in a place that is not known to hold pods, so it was not matched",
-                file.path, object.kind, object.name
+                "`{}:{line}` asks for a GPU in a file that holds no Kubernetes objects, so it was not matched",
+                file.path
             ));
         }
     }
 }
 
+/// The line of the first `resources` below a node that name a GPU.
+fn first_gpu(root: Node<'_>) -> Option<usize> {
+    let mut line = None;
+    walk::every(root, &mut |key, node| {
+        if key != Some("resources") {
+            return;
+        }
+        for side in ["limits", "requests"] {
+            let entries = node.get(side).map(|side| side.entries()).unwrap_or_default();
+            if let Some((_, value)) = entries.into_iter().find(|(key, _)| is_gpu(key)) {
+                line.get_or_insert(value.line());
+            }
+        }
+    });
+    line
+}

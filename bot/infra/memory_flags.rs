@@ -30,8 +30,12 @@ pub(super) fn memory_flags(containers: &[At<'_>]) -> Vec<String> {
     };
     for container in containers {
         for key in ["command", "args"] {
-            let texts: Vec<&str> =
-                container.get(key).into_iter().flat_map(|list| list.items()).filter_map(|at| at.node.as_str()).collect();
+            let texts: Vec<&str> = container
+                .get(key)
+                .into_iter()
+                .flat_map(|list| list.items())
+                .filter_map(|at| at.node.as_str())
+                .collect();
             // A shell gets its command line as one text.
             let words: Vec<&str> = texts.iter().flat_map(|text| text.split_whitespace()).collect();
             for (at, word) in words.iter().enumerate() {
@@ -50,8 +54,11 @@ pub(super) fn memory_flags(containers: &[At<'_>]) -> Vec<String> {
             }
         }
         for variable in container.all("env[]") {
-            let Some(name) = walk::text(variable.node, "name").filter(|name| VARIABLES.contains(name)) else { continue };
-            add(walk::text(variable.node, "value").map_or_else(|| name.to_owned(), |value| format!("{name}={value}")));
+            let Some(name) = walk::text(variable.node, "name").filter(|name| VARIABLES.contains(name)) else {
+                continue;
+            };
+            add(walk::text(variable.node, "value")
+                .map_or_else(|| name.to_owned(), |value| format!("{name}={value}")));
         }
     }
     found

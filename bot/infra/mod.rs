@@ -12,11 +12,19 @@ mod kinds;
 
 mod manifest;
 
+mod workload_edit;
+
 mod memory_flags;
+
+mod helm_template;
 
 mod kustomize;
 
 mod gpu_operator;
+
+mod mig_map;
+
+mod plugin_map;
 
 mod operator_site;
 
@@ -46,8 +54,8 @@ use slicewright_core::plan::{Change, Plan};
 
 use draft::Draft;
 use format::{Edition, FORMATS, Reading};
-use manifest::Wish;
 use repository::Repository;
+use workload_edit::Wish;
 
 /// A repository at one commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -111,7 +119,8 @@ pub fn edit(snapshot: &Snapshot, scope: &Scope, plan: &Plan) -> ChangeSet {
     let declared = declared(&repository);
     let edition = Edition { repository: &repository, declared: &declared, plan };
     let mut draft = Draft::new(&repository);
-    let mut open: Vec<&Change> = plan.changes.iter().filter(|change| may_edit(&edition, change, &mut draft)).collect();
+    let mut open: Vec<&Change> =
+        plan.changes.iter().filter(|change| may_edit(&edition, change, &mut draft)).collect();
     for format in FORMATS {
         format.edit(&edition, &mut open, &mut draft);
     }
@@ -144,13 +153,13 @@ fn may_edit(edition: &Edition<'_>, change: &Change, draft: &mut Draft<'_>) -> bo
         Some(found) => match &found.editable {
             Ok(()) => true,
             Err(why) => {
-                draft.manual(manifest::by_hand(workload, Some(&found.place), &wish, why.clone()));
+                draft.manual(workload_edit::by_hand(workload, Some(&found.place), &wish, why.clone()));
                 false
             }
         },
         None => {
             let why = "it was not found among the cluster's files".to_owned();
-            draft.manual(manifest::by_hand(workload, None, &wish, why));
+            draft.manual(workload_edit::by_hand(workload, None, &wish, why));
             false
         }
     }
@@ -162,7 +171,7 @@ fn unclaimed(change: &Change) -> ManualChange {
     match change {
         Change::SetWorkloadResource { workload, from, to, count, pin } => {
             let wish = Wish { from, to, count: Some(*count), pin };
-            manifest::by_hand(workload, None, &wish, why)
+            workload_edit::by_hand(workload, None, &wish, why)
         }
         Change::LabelNodes { key, value, nodes } => ManualChange {
             what: format!("Label {} nodes `{key}: {value}`", nodes.len()),

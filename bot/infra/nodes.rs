@@ -13,6 +13,7 @@ use super::ManualChange;
 use super::draft::Draft;
 use super::format::{Edition, Format, Reading};
 use super::frame;
+use super::helm_template;
 use super::manifest;
 use super::repository::{Object, Repository};
 use super::text::{one_line, shell, yaml};
@@ -145,7 +146,7 @@ fn manifests(repository: &Repository<'_>) -> BTreeMap<String, Vec<Found>> {
         let Some(root) = parsed.at(object) else { continue };
         let labels = root.down("metadata.labels");
         let line = labels.as_ref().map_or(object.line, |labels| labels.node.line());
-        let editable = if manifest::helm_chart(&repository.texts, file.path).is_some() {
+        let editable = if helm_template::helm_chart(&repository.texts, file.path).is_some() {
             Err("it is rendered by a Helm chart".to_owned())
         } else if repository.overlays().patch_files.contains(file.path) {
             Err("it is a patch of Kustomize".to_owned())

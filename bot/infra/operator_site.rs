@@ -51,7 +51,9 @@ impl Site<'_> {
     /// The keys of a mapping among the settings.
     pub(super) fn keys(&self, dotted: &str) -> Vec<String> {
         self.with(|root| {
-            Some(walk::down(root.node, dotted)?.entries().into_iter().map(|(key, _)| key.to_owned()).collect())
+            Some(
+                walk::down(root.node, dotted)?.entries().into_iter().map(|(key, _)| key.to_owned()).collect(),
+            )
         })
         .unwrap_or_default()
     }
@@ -87,7 +89,7 @@ pub(super) fn sites<'a>(repository: &Repository<'a>) -> Vec<Site<'a>> {
     let mut charts = Vec::new();
     for (file, parsed, object) in repository.objects() {
         if repository.overlays().patch_files.contains(file.path)
-            || super::manifest::helm_chart(&repository.texts, file.path).is_some()
+            || super::helm_template::helm_chart(&repository.texts, file.path).is_some()
         {
             continue;
         }
@@ -118,7 +120,8 @@ pub(super) fn sites<'a>(repository: &Repository<'a>) -> Vec<Site<'a>> {
             ("argoproj.io", "Application") => {
                 let sources = ["spec.source", "spec.sources[]"].iter().flat_map(|dotted| root.all(dotted));
                 for source in sources.filter(|source| walk::text(source.node, "chart") == Some(CHART)) {
-                    let helm = |key: &str| [source.path.clone(), walk::steps(&format!("helm.{key}"))].concat();
+                    let helm =
+                        |key: &str| [source.path.clone(), walk::steps(&format!("helm.{key}"))].concat();
                     let embedded = source.down("helm.values").is_some();
                     let prefix = helm(if embedded { "values" } else { "valuesObject" });
                     let mut found = site(source.node.line(), prefix, embedded);
@@ -148,7 +151,8 @@ fn own_charts<'a>(repository: &Repository<'a>) -> Vec<Site<'a>> {
                 continue;
             }
             let folder = parent(file.path);
-            let values = if folder.is_empty() { "values.yaml".to_owned() } else { format!("{folder}/values.yaml") };
+            let values =
+                if folder.is_empty() { "values.yaml".to_owned() } else { format!("{folder}/values.yaml") };
             let Some((_, text)) = repository.texts.get_key_value(values.as_str()) else { continue };
             let key = walk::text(dependency.node, "alias").unwrap_or(CHART);
             found.push(Site {

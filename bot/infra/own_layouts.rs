@@ -1,14 +1,14 @@
 //! What the operator's own MIG config names stand for, where the name alone says it.
 //!
 //! A custom map replaces the operator's file for every node, so that it must spell out each name in use.
-//! Names that mean different counts on different cards are not guessed.
+//! Names that mean different counts on different cards are spelled out card by card, as NVIDIA's own file does; where
+//! that is not possible they are not guessed.
 
 use slicewright_core::plan::MigEntry;
 use std::collections::BTreeMap;
 
 /// One-slice and two-slice profiles that mean the same count on every card that has them: the memory size tells the
-/// card's family. Wider profiles follow from their width. Left out, since their count depends on the card:
-/// `1g.10gb`, `1g.16gb`, `1g.24gb`, `1g.35gb`, `2g.48gb`.
+/// card's family. Wider profiles follow from their width.
 const COUNTS: &[(&str, u32)] = &[
     ("1g.5gb", 7),
     ("1g.8gb", 7),
@@ -38,22 +38,103 @@ const COUNTS: &[(&str, u32)] = &[
     ("2g.32gb", 1),
 ];
 
-/// The layout of one card behind a name of the operator's own, as entries. `None`: the name does not tell.
-pub(super) fn own_layout(name: &str) -> Option<(bool, Vec<MigEntry>)> {
-    let entry = |instances: &[(&str, u32)]| {
-        let instances: BTreeMap<String, u32> =
-            instances.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
-        vec![MigEntry { cards: Vec::new(), instances }]
-    };
+/// Profiles whose count depends on the card: instances on cards with these packed PCI ids (device, then vendor).
+type ByCard = (&'static str, &'static [(u32, &'static [&'static str])]);
+
+/// From the same products as the catalog's: A100 and A800 with 40 GB hold four `1g.10gb`, the 80 GB cards seven.
+const BY_CARD: &[ByCard] = &[
+    (
+        "1g.10gb",
+        &[
+            (4, &["0x20B010DE", "0x20BD10DE", "0x20F110DE", "0x20F610DE"]),
+            (
+                7,
+                &[
+                    "0x20B210DE",
+                    "0x20B510DE",
+                    "0x20B810DE",
+                    "0x20F310DE",
+                    "0x20F510DE",
+                    "0x20FD10DE",
+                    "0x232210DE",
+                    "0x232410DE",
+                    "0x233010DE",
+                    "0x233110DE",
+                ],
+            ),
+        ],
+    ),
+    ("1g.16gb", &[(4, &["0x20B310DE", "0x233710DE"]), (2, &["0x2C3110DE"])]),
+    (
+        "1g.24gb",
+        &[
+            (
+                4,
+                &[
+                    "0x232110DE",
+                    "0x232910DE",
+                    "0x233910DE",
+                    "0x233A10DE",
+                    "0x233D10DE",
+                    "0x234210DE",
+                    "0x2BB110DE",
+                    "0x2BB410DE",
+                    "0x2BB510DE",
+                ],
+            ),
+            (7, &["0x294110DE"]),
+            (2, &["0x2BB310DE"]),
+        ],
+    ),
+    ("1g.35gb", &[(4, &["0x232C10DE", "0x233510DE", "0x233B10DE"]), (7, &["0x31C210DE"])]),
+    ("2g.48gb", &[(2, &["0x2BB110DE", "0x2BB410DE", "0x2BB510DE"]), (1, &["0x2BB310DE"])]),
+];
+
+/// One entry of a mig-parted layout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// Packed PCI ids of the cards that it is for; empty: any card.
+    pub(super) filter: &'static [&'static str],
+    /// Card indices on the node; empty: all.
+    pub(super) cards: Vec<u32>,
+    /// MIG is on; on without instances is a layout too.
+    pub(super) enabled: bool,
+    pub(super) instances: BTreeMap<String, u32>,
+}
+
+impl From<&MigEntry> for Entry {
+    fn from(entry: &MigEntry) -> Self {
+        Self {
+            filter: &[],
+            cards: entry.cards.clone(),
+            enabled: !entry.instances.is_empty(),
+            instances: entry.instances.clone(),
+        }
+    }
+}
+
+fn all(filter: &'static [&'static str], enabled: bool, instances: &[(&str, u32)]) -> Entry {
+    let instances = instances.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+    Entry { filter, cards: Vec::new(), enabled, instances }
+}
+
+/// The layout behind a name of the operator's own. `None`: the name does not tell.
+pub(super) fn own_layout(name: &str) -> Option<Vec<Entry>> {
     match name {
-        "all-disabled" => return Some((false, entry(&[]))),
-        "all-enabled" => return Some((true, entry(&[]))),
+        "all-disabled" => return Some(vec![all(&[], false, &[])]),
+        "all-enabled" => return Some(vec![all(&[], true, &[])]),
         _ => {}
     }
     let profile = name.strip_prefix("all-")?;
+    let by_card = |wanted: &str| BY_CARD.iter().find(|(name, _)| *name == wanted).map(|(_, cards)| *cards);
     if let Some(base) = profile.strip_suffix(".me") {
-        let known = COUNTS.iter().any(|(name, _)| *name == base) || base == "1g.10gb" || base == "1g.24gb";
-        return (known && base.starts_with("1g.")).then(|| (true, entry(&[(&format!("{base}+me"), 1)])));
+        let known =
+            COUNTS.iter().any(|(name, _)| *name == base) || matches!(base, "1g.10gb" | "1g.24gb" | "1g.35gb");
+        return (known && base.starts_with("1g."))
+            .then(|| vec![all(&[], true, &[(&format!("{base}+me"), 1)])]);
+    }
+    if let Some(cards) = by_card(profile) {
+        return Some(cards.iter().map(|(count, filter)| all(filter, true, &[(profile, *count)])).collect());
     }
     let count = match COUNTS.iter().find(|(name, _)| *name == profile) {
         Some((_, count)) => *count,
@@ -70,7 +151,7 @@ pub(super) fn own_layout(name: &str) -> Option<(bool, Vec<MigEntry>)> {
             }
         }
     };
-    Some((true, entry(&[(profile, count)])))
+    Some(vec![all(&[], true, &[(profile, count)])])
 }
 
 #[cfg(test)]
@@ -78,11 +159,8 @@ mod tests {
     use super::*;
 
     fn check(name: &str, expected: Option<(bool, &[(&str, u32)])>) {
-        let found = own_layout(name).map(|(on, entries)| (on, entries[0].instances.clone()));
-        let expected = expected.map(|(on, instances)| {
-            (on, instances.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect())
-        });
-        assert_eq!(found, expected, "{name}");
+        let expected = expected.map(|(on, instances)| vec![all(&[], on, instances)]);
+        assert_eq!(own_layout(name), expected, "{name}");
     }
 
     #[test]
@@ -96,8 +174,21 @@ mod tests {
     }
 
     #[test]
-    fn names_that_depend_on_the_card_are_not_guessed() {
-        for name in ["all-1g.10gb", "all-1g.24gb", "all-2g.48gb", "all-balanced", "team-a", "all-1g.24gb.gfx", "all-9g.1gb"] {
+    fn names_that_depend_on_the_card_are_spelled_out_card_by_card() {
+        let layout = own_layout("all-1g.10gb").unwrap();
+        let counts: Vec<u32> = layout.iter().map(|entry| entry.instances["1g.10gb"]).collect();
+        assert_eq!(counts, [4, 7]);
+        for (_, cards) in BY_CARD {
+            let ids: Vec<&str> = cards.iter().flat_map(|(_, ids)| ids.iter().copied()).collect();
+            let unique: std::collections::BTreeSet<&str> = ids.iter().copied().collect();
+            assert_eq!(ids.len(), unique.len(), "no card is named twice");
+            assert!(ids.iter().all(|id| id.len() == 10 && id.starts_with("0x") && id.ends_with("10DE")));
+        }
+    }
+
+    #[test]
+    fn names_that_do_not_tell_are_not_guessed() {
+        for name in ["all-balanced", "team-a", "all-1g.24gb.gfx", "all-9g.1gb", "all-3g.xgb", "all-"] {
             check(name, None);
         }
     }

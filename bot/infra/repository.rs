@@ -12,14 +12,8 @@ use super::walk::{self, At};
 use super::{Scope, Snapshot};
 
 /// Texts that make a file worth parsing at once.
-const SIGNS: &[&str] = &[
-    "nvidia.com/",
-    "nvidia.com~1",
-    "slicewright/ignore",
-    "gpu-operator",
-    "mig-configs",
-    "timeSlicing",
-];
+const SIGNS: &[&str] =
+    &["nvidia.com/", "nvidia.com~1", "slicewright/ignore", "gpu-operator", "mig-configs", "timeSlicing"];
 
 /// Folders and files that the bot neither reads nor writes: pipelines, and its own configuration.
 const PROTECTED: &[&str] = &[
@@ -55,6 +49,8 @@ pub(super) struct Repository<'a> {
     pub(super) files: BTreeMap<&'a str, File<'a>>,
     /// What was not read, as sentences with the place.
     pub(super) notes: BTreeSet<String>,
+    /// Paths that exist and were not read; nothing is written over them.
+    pub(super) unread: BTreeSet<&'a str>,
     overlays: OnceLock<Overlays>,
 }
 
@@ -117,7 +113,10 @@ impl Parsed {
 fn collect(document: usize, node: Node<'_>, prefix: Vec<Step>, objects: &mut Vec<Object>) {
     let kind = node.get("kind").and_then(|kind| kind.as_str()).unwrap_or_default();
     let api_version = node.get("apiVersion").and_then(|version| version.as_str()).unwrap_or_default();
-    if kind.ends_with("List") && prefix.is_empty() && node.get("items").is_some_and(|items| items.is_sequence()) {
+    if kind.ends_with("List")
+        && prefix.is_empty()
+        && node.get("items").is_some_and(|items| items.is_sequence())
+    {
         for (position, item) in node.get("items").into_iter().flat_map(|items| items.items()).enumerate() {
             collect(document, item, vec!["items".into(), position.into()], objects);
         }
@@ -144,7 +143,9 @@ impl<'a> Repository<'a> {
         let mut notes = BTreeSet::new();
         let in_scope = |path: &str| {
             let new = !scope.new_files.is_empty() && path.starts_with(scope.new_files.as_str());
-            (scope.folders.is_empty() || new || scope.folders.iter().any(|folder| path.starts_with(folder.as_str())))
+            (scope.folders.is_empty()
+                || new
+                || scope.folders.iter().any(|folder| path.starts_with(folder.as_str())))
                 && !is_protected(path)
         };
         for (path, reason) in &snapshot.skipped {
@@ -157,7 +158,10 @@ impl<'a> Repository<'a> {
                 continue;
             }
             if !is_plain_path(path) {
-                notes.insert(format!("`{}` was not read: its path is not a plain relative one", path.escape_debug()));
+                notes.insert(format!(
+                    "`{}` was not read: its path is not a plain relative one",
+                    path.escape_debug()
+                ));
                 continue;
             }
             match std::str::from_utf8(bytes) {
@@ -181,25 +185,36 @@ impl<'a> Repository<'a> {
                 Ok(_) | Err(_) => {}
             }
         }
-        let wanted: Vec<(&'a str, &'a str)> =
-            texts.iter().map(|(path, text)| (*path, *text)).filter(|(path, text)| is_wanted(path, text)).collect();
+        let unread = snapshot
+            .skipped
+            .keys()
+            .chain(snapshot.files.keys())
+            .map(String::as_str)
+            .filter(|path| in_scope(path) && !texts.contains_key(path))
+            .collect();
+        let wanted: Vec<(&'a str, &'a str)> = texts
+            .iter()
+            .map(|(path, text)| (*path, *text))
+            .filter(|(path, text)| is_wanted(path, text))
+            .collect();
         let files = parse_all(&wanted);
         for file in files.values() {
             if let Err(reason) = &file.parsed
                 && file.text.contains("nvidia.com/")
-                && super::manifest::helm_chart(&texts, file.path).is_none()
+                && super::helm_template::helm_chart(&texts, file.path).is_none()
             {
                 notes.insert(format!("`{}` names a GPU and was not read: {reason}", file.path));
             }
         }
-        Self { scope, texts, files, notes, overlays: OnceLock::new() }
+        Self { scope, texts, files, notes, unread, overlays: OnceLock::new() }
     }
 
     /// Every object of every parsed file, in the order of paths.
     pub(super) fn objects(&self) -> impl Iterator<Item = (&File<'a>, &Parsed, &Object)> {
-        self.files.values().filter_map(|file| Some((file, file.parsed.as_ref().ok()?))).flat_map(
-            |(file, parsed)| parsed.objects.iter().map(move |object| (file, parsed, object)),
-        )
+        self.files
+            .values()
+            .filter_map(|file| Some((file, file.parsed.as_ref().ok()?)))
+            .flat_map(|(file, parsed)| parsed.objects.iter().map(move |object| (file, parsed, object)))
     }
 
     /// Parses the YAML files that hold one of `words` and were not parsed at first.
@@ -209,7 +224,9 @@ impl<'a> Repository<'a> {
             .iter()
             .map(|(path, text)| (*path, *text))
             .filter(|(path, text)| {
-                is_yaml(path) && !self.files.contains_key(path) && words.iter().any(|word| text.contains(word))
+                is_yaml(path)
+                    && !self.files.contains_key(path)
+                    && words.iter().any(|word| text.contains(word))
             })
             .collect();
         parse_all(&wanted)
@@ -238,9 +255,8 @@ impl<'a> Repository<'a> {
 pub(super) fn is_protected(path: &str) -> bool {
     let first = path.split('/').next().unwrap_or_default();
     let last = path.rsplit('/').next().unwrap_or_default();
-    PROTECTED.iter().any(|name| {
-        first.eq_ignore_ascii_case(name) || last.eq_ignore_ascii_case(name)
-    }) || path.split('/').any(|part| part.eq_ignore_ascii_case(".git"))
+    PROTECTED.iter().any(|name| first.eq_ignore_ascii_case(name) || last.eq_ignore_ascii_case(name))
+        || path.split('/').any(|part| part.eq_ignore_ascii_case(".git"))
 }
 
 /// A relative path without empty parts, `.`, `..`, backslashes or control characters.
@@ -255,9 +271,9 @@ pub(super) fn is_plain_path(path: &str) -> bool {
 pub(super) fn is_yaml(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     name == "Kustomization"
-        || name.rsplit_once('.').is_some_and(|(_, end)| {
-            end.eq_ignore_ascii_case("yaml") || end.eq_ignore_ascii_case("yml")
-        })
+        || name
+            .rsplit_once('.')
+            .is_some_and(|(_, end)| end.eq_ignore_ascii_case("yaml") || end.eq_ignore_ascii_case("yml"))
 }
 
 /// Whether this is the file that makes a folder a Kustomize one.
@@ -267,7 +283,9 @@ pub(super) fn is_kustomization(path: &str) -> bool {
 
 fn is_wanted(path: &str, text: &str) -> bool {
     is_yaml(path)
-        && (is_kustomization(path) || SIGNS.iter().any(|sign| text.contains(sign)) || holds_word(text, "Node"))
+        && (is_kustomization(path)
+            || SIGNS.iter().any(|sign| text.contains(sign))
+            || holds_word(text, "Node"))
 }
 
 /// `Node` as a word of its own, so that `NodePort` does not count.
@@ -312,7 +330,9 @@ mod tests {
 
     #[test]
     fn pipelines_and_odd_paths_are_left_alone() {
-        for path in [".github/workflows/x.yaml", "apps/.gitlab-ci.yml", ".slicewright.yaml", "a/.git/config.yaml"] {
+        for path in
+            [".github/workflows/x.yaml", "apps/.gitlab-ci.yml", ".slicewright.yaml", "a/.git/config.yaml"]
+        {
             assert!(is_protected(path), "{path}");
         }
         assert!(!is_protected("apps/github/x.yaml"));

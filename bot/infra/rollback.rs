@@ -93,6 +93,7 @@ fn old_labels(change: &Change) -> Vec<String> {
 
 fn old_resource(change: &Change) -> Option<String> {
     let Change::SetWorkloadResource { workload, from, to, count, pin } = change else { return None };
-    let pins: String = pin.iter().map(|(key, value)| format!(", without the node selector {key}: {value}")).collect();
+    let pins: String =
+        pin.iter().map(|(key, value)| format!(", without the node selector {key}: {value}")).collect();
     Some(format!("{} {workload}: {from}: {count} (after the change {to}: {count}){pins}", workload.kind))
 }

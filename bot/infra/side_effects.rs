@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use slicewright_core::ids::WorkloadId;
+use slicewright_core::inventory::is_batch_kind;
 use slicewright_core::plan::Change;
 
 use super::config_map;
@@ -51,7 +52,13 @@ pub(super) fn search(edition: &Edition<'_>, draft: &mut Draft<'_>) {
             }
         }
     }
-    for sentence in reach.selectors().into_iter().chain(reach.label_selectors()).chain(reach.other_maps()) {
+    for sentence in reach
+        .immutable()
+        .into_iter()
+        .chain(reach.selectors())
+        .chain(reach.label_selectors())
+        .chain(reach.other_maps())
+    {
         draft.side_effect(sentence);
     }
     if reach.mig {
@@ -98,16 +105,12 @@ impl<'a> Reach<'a> {
         let namespace = self.edition.repository.namespace(file.path, object);
         let near = namespace.as_deref().is_none_or(|namespace| self.namespaces.contains(namespace));
         match (kinds::group(&object.api_version), object.kind.as_str()) {
-            ("", "ResourceQuota") if near => {
-                self.names_in(root, "spec.hard", |from, to, line| {
-                    format!("{}: {named} limits `{from}`, which does not count {to}.", place(line))
-                })
-            }
-            ("", "LimitRange") if near => {
-                self.names_in(root, "spec", |from, to, line| {
-                    format!("{}: {named} sets limits for `{from}` and none for {to}.", place(line))
-                })
-            }
+            ("", "ResourceQuota") if near => self.names_in(root, "spec.hard", |from, to, line| {
+                format!("{}: {named} limits `{from}`, which does not count {to}.", place(line))
+            }),
+            ("", "LimitRange") if near => self.names_in(root, "spec", |from, to, line| {
+                format!("{}: {named} sets limits for `{from}` and none for {to}.", place(line))
+            }),
             ("kueue.x-k8s.io", "ClusterQueue" | "ResourceFlavor" | "Cohort") => {
                 self.names_in(root, "spec", |from, to, line| {
                     format!("{}: {named} of Kueue names `{from}` and needs an entry for {to}.", place(line))
@@ -115,11 +118,23 @@ impl<'a> Reach<'a> {
             }
             ("kyverno.io" | "constraints.gatekeeper.sh" | "templates.gatekeeper.sh", _) => {
                 self.names_in(root, "spec", |from, to, line| {
-                    format!("{}: the policy {named} speaks about `{from}`; see whether it must know {to}.", place(line))
+                    format!(
+                        "{}: the policy {named} speaks about `{from}`; see whether it must know {to}.",
+                        place(line)
+                    )
                 })
             }
             ("autoscaling", "HorizontalPodAutoscaler") | ("keda.sh", "ScaledObject") => {
                 self.autoscaler(object, root, namespace.as_deref(), &place(object.line)).into_iter().collect()
+            }
+            ("apps", "StatefulSet" | "DaemonSet")
+                if walk::text(root.node, "spec.updateStrategy.type") == Some("OnDelete")
+                    && self.touches(file, object) =>
+            {
+                vec![format!(
+                    "{}: {named} has the update strategy `OnDelete`: its pods take the change when they are deleted.",
+                    place(object.line)
+                )]
             }
             ("policy", "PodDisruptionBudget") => {
                 self.budget(object, root, namespace.as_deref(), &place(object.line))
@@ -128,7 +143,16 @@ impl<'a> Reach<'a> {
         }
     }
 
-    /// Keys or values below a path that name a resource which the plan replaces; the first of each.
+    /// Whether the plan changes the workload that an object declares.
+    fn touches(&self, file: &File<'_>, object: &Object) -> bool {
+        self.findings
+            .iter()
+            .filter(|finding| finding.path == file.path && finding.object == *object)
+            .any(|finding| self.workloads.iter().any(|workload| finding.is(workload)))
+    }
+
+    /// Keys or values below a path that name a resource which the plan replaces; the first of each. Nothing where
+    /// the new resources are named as well.
     fn names_in(
         &self,
         root: &At<'_>,
@@ -136,29 +160,43 @@ impl<'a> Reach<'a> {
         sentence: impl Fn(&str, &str, usize) -> String,
     ) -> Vec<String> {
         let Some(below) = walk::down(root.node, dotted) else { return Vec::new() };
-        let mut seen: BTreeMap<String, (String, usize)> = BTreeMap::new();
+        let mut texts: BTreeMap<&str, usize> = BTreeMap::new();
         walk::every(below, &mut |key, node| {
             for text in [key, node.as_str()].into_iter().flatten() {
-                for (from, to) in &self.renamed {
-                    let bare = text.trim_start_matches("requests.").trim_start_matches("limits.");
-                    if bare == *from {
-                        let to: Vec<String> = to.iter().map(|to| format!("`{to}`")).collect();
-                        seen.entry(text.to_owned()).or_insert((to.join(", "), node.line()));
-                    }
-                }
+                texts.entry(text).or_insert(node.line());
             }
         });
-        seen.iter().map(|(from, (to, line))| sentence(from, to, *line)).collect()
+        let bare = |text: &str| text.trim_start_matches("requests.").trim_start_matches("limits.").to_owned();
+        let known: BTreeSet<String> = texts.keys().map(|text| bare(text)).collect();
+        let mut found = Vec::new();
+        for (text, line) in &texts {
+            let Some(to) = self.renamed.get(bare(text).as_str()) else { continue };
+            let missing: Vec<String> =
+                to.iter().filter(|to| !known.contains(**to)).map(|to| format!("`{to}`")).collect();
+            if !missing.is_empty() {
+                found.push(sentence(text, &missing.join(", "), *line));
+            }
+        }
+        found
     }
 
-    fn autoscaler(&self, object: &Object, root: &At<'_>, namespace: Option<&str>, place: &str) -> Option<String> {
+    fn autoscaler(
+        &self,
+        object: &Object,
+        root: &At<'_>,
+        namespace: Option<&str>,
+        place: &str,
+    ) -> Option<String> {
         let target = |key: &str| walk::text(root.node, &format!("spec.scaleTargetRef.{key}"));
         let name = target("name")?;
         let kind = target("kind").unwrap_or("Deployment");
         let workload = self.workloads.iter().find(|workload| {
-            workload.name == name && workload.kind == kind && namespace.is_none_or(|found| found == workload.namespace)
+            workload.name == name
+                && workload.kind == kind
+                && namespace.is_none_or(|found| found == workload.namespace)
         })?;
-        let most = walk::text(root.node, "spec.maxReplicas").or_else(|| walk::text(root.node, "spec.maxReplicaCount"));
+        let most = walk::text(root.node, "spec.maxReplicas")
+            .or_else(|| walk::text(root.node, "spec.maxReplicaCount"));
         let most = most.map_or_else(String::new, |most| format!(" up to {} replicas", one_line(most)));
         Some(format!(
             "{place}: {} `{}` scales {} `{workload}`{most}; metrics of whole cards mean something else on a share.",
@@ -173,12 +211,15 @@ impl<'a> Reach<'a> {
         let wanted = manifest::strings(&wanted);
         let rule = ["minAvailable", "maxUnavailable"]
             .iter()
-            .find_map(|key| Some(format!(" (`{key}: {}`)", one_line(walk::text(root.node, &format!("spec.{key}"))?))))
+            .find_map(|key| {
+                Some(format!(" (`{key}: {}`)", one_line(walk::text(root.node, &format!("spec.{key}"))?)))
+            })
             .unwrap_or_default();
         let selected = self.workloads.iter().filter(|workload| {
             namespace.is_none_or(|found| found == workload.namespace)
                 && self.findings.iter().any(|finding| {
-                    finding.is(workload) && wanted.iter().all(|(key, value)| finding.labels.get(key) == Some(value))
+                    finding.is(workload)
+                        && wanted.iter().all(|(key, value)| finding.labels.get(key) == Some(value))
                 })
         });
         selected
@@ -190,6 +231,28 @@ impl<'a> Reach<'a> {
                 )
             })
             .collect()
+    }
+
+    /// Workloads whose pods cannot be changed in place.
+    fn immutable(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for change in &self.edition.plan.changes {
+            let Change::SetWorkloadResource { workload, .. } = change else { continue };
+            let Some(declared) = self.edition.declared.workloads.get(workload) else { continue };
+            let place = &declared.place;
+            let kind = workload.kind.as_str();
+            if matches!(kind, "Job" | "Pod") {
+                found.push(format!(
+                    "`{place}`: Kubernetes does not change the pods of {kind} `{workload}` in place: one that exists must be \
+                     deleted before the new manifest can be applied."
+                ));
+            } else if is_batch_kind(kind) && kind != "CronJob" || kind == "ReplicaSet" {
+                found.push(format!(
+                    "`{place}`: pods of {kind} `{workload}` that run keep what they have; the next ones take the change."
+                ));
+            }
+        }
+        found
     }
 
     /// Selectors on the product label that sharing changes: a shared node's label ends with `-SHARED`.
@@ -204,7 +267,9 @@ impl<'a> Reach<'a> {
             .changes
             .iter()
             .filter_map(|change| match change {
-                Change::SetWorkloadResource { workload, pin, .. } if pin.contains_key(PRODUCT) => Some(workload),
+                Change::SetWorkloadResource { workload, pin, .. } if pin.contains_key(PRODUCT) => {
+                    Some(workload)
+                }
                 Change::SetWorkloadResource { .. }
                 | Change::SetMigConfig { .. }
                 | Change::SetPluginConfig { .. }
@@ -216,9 +281,9 @@ impl<'a> Reach<'a> {
         for (id, workload) in &self.edition.declared.workloads {
             let finding = self.findings.iter().find(|finding| finding.is(id));
             let by_selector = workload.node_selector.get(PRODUCT).filter(|_| !pinned.contains(id));
-            let by_affinity = finding
-                .into_iter()
-                .flat_map(|finding| finding.affinity.iter().map(move |(line, value)| (format!("{}:{line}", finding.path), value)));
+            let by_affinity = finding.into_iter().flat_map(|finding| {
+                finding.affinity.iter().map(move |(line, value)| (format!("{}:{line}", finding.path), value))
+            });
             let all = by_selector.map(|value| (workload.place.clone(), value)).into_iter().chain(by_affinity);
             for (place, value) in all {
                 if *value == plain {
@@ -239,7 +304,9 @@ impl<'a> Reach<'a> {
         for change in &self.edition.plan.changes {
             let Change::LabelNodes { key, value, nodes } = change else { continue };
             for (id, workload) in &self.edition.declared.workloads {
-                let Some(wanted) = workload.node_selector.get(key).filter(|wanted| *wanted != value) else { continue };
+                let Some(wanted) = workload.node_selector.get(key).filter(|wanted| *wanted != value) else {
+                    continue;
+                };
                 if nodes.values().flatten().any(|old| old == wanted) {
                     let on = if nodes.len() == 1 { "one node" } else { "some nodes" };
                     found.push(format!(
@@ -275,8 +342,10 @@ impl<'a> Reach<'a> {
 
 /// A DCGM model name as the product label of GPU Feature Discovery: other characters dropped, words joined by `-`.
 fn product_label(model_name: &str) -> String {
-    let kept: String =
-        model_name.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ' ')).collect();
+    let kept: String = model_name
+        .chars()
+        .filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ' '))
+        .collect();
     kept.split_whitespace().collect::<Vec<_>>().join("-")
 }
 

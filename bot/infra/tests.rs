@@ -113,7 +113,8 @@ fn manual_text(set: &ChangeSet) -> String {
 }
 
 fn run(folder: &Path) -> Vec<String> {
-    let snapshot = Snapshot { commit: "4f2c9e1".into(), files: tree(&folder.join("repo")), ..Snapshot::default() };
+    let snapshot =
+        Snapshot { commit: "4f2c9e1".into(), files: tree(&folder.join("repo")), ..Snapshot::default() };
     let plan = plan(&json_or(&folder.join("plan.json"), &json!({})));
     let scope = scope(&json_or(&folder.join("scope.json"), &json!({})));
     let set = edit(&snapshot, &scope, &plan);
@@ -137,7 +138,10 @@ fn run(folder: &Path) -> Vec<String> {
         }
     }
     failed.extend(
-        expected.keys().filter(|path| !set.files.contains_key(*path)).map(|path| format!("{path} is not changed")),
+        expected
+            .keys()
+            .filter(|path| !set.files.contains_key(*path))
+            .map(|path| format!("{path} is not changed")),
     );
     if !folder.join("expected-refusal.txt").is_file() && !set.manual.is_empty() {
         failed.push(format!("left to people:\n{manual}"));
@@ -188,13 +192,17 @@ fn holds(snapshot: &Snapshot, scope: &Scope, plan: &Plan, set: &ChangeSet) -> Ve
                 }
             }
             Change::LabelNodes { key, value, nodes } => {
-                for (node, carrier) in nodes.keys().filter_map(|node| Some((node, after.node_labels.get(node)?))) {
+                for (node, carrier) in
+                    nodes.keys().filter_map(|node| Some((node, after.node_labels.get(node)?)))
+                {
                     if carrier.editable.is_ok() && carrier.labels.get(key) != Some(value) {
                         failed.push(format!("the manifest of `{node}` does not hold the label"));
                     }
                 }
             }
-            Change::SetMigConfig { .. } | Change::SetPluginConfig { .. } | Change::SetWorkloadResource { .. } => {}
+            Change::SetMigConfig { .. }
+            | Change::SetPluginConfig { .. }
+            | Change::SetWorkloadResource { .. } => {}
         }
     }
     failed
@@ -220,6 +228,7 @@ fn update(folder: &Path, set: &ChangeSet, manual: &str, effects: &str, notes: &s
     }
 }
 
+#[expect(clippy::print_stdout, reason = "people who bring cases want to see that they ran")]
 #[test]
 fn repositories_are_edited_as_their_cases_say() {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/infra");
@@ -229,6 +238,7 @@ fn repositories_are_edited_as_their_cases_say() {
         let extra = Path::new(&extra).join("infra");
         let found = case_folders(&extra);
         assert!(!found.is_empty(), "no cases under {}", extra.display());
+        println!("{} further cases from {}", found.len(), extra.display());
         cases.extend(found);
     }
     let mut failed = Vec::new();
@@ -331,7 +341,9 @@ fn the_operator_is_read_from_where_its_settings_stand() {
     let settings = "mig: {strategy: mixed}, devicePlugin: {config: {name: time-slicing-config}}";
     check(
         "policy.yaml",
-        &format!("apiVersion: nvidia.com/v1\nkind: ClusterPolicy\nmetadata: {{name: cluster-policy}}\nspec: {{{settings}}}\n"),
+        &format!(
+            "apiVersion: nvidia.com/v1\nkind: ClusterPolicy\nmetadata: {{name: cluster-policy}}\nspec: {{{settings}}}\n"
+        ),
         None,
     );
     check(
@@ -385,10 +397,14 @@ fn only_the_clusters_folders_are_read() {
 fn pipelines_are_never_written_to() {
     let files = snapshot(&[(".github/workflows/a.yaml", DEPLOYMENT)]);
     let change = json!({"change": "set-workload-resource", "workload": {"kind": "Deployment", "namespace": "search", "name": "embed-svc"}, "from": "nvidia.com/gpu", "to": "nvidia.com/mig-2g.10gb", "count": 1, "pin": {}});
-    let label = json!({"change": "label-nodes", "key": "nvidia.com/mig.config", "value": "x", "nodes": {"n": null}});
+    let label =
+        json!({"change": "label-nodes", "key": "nvidia.com/mig.config", "value": "x", "nodes": {"n": null}});
     for new_files in [".github/workflows/", "../", "/etc/"] {
-        let set =
-            edit(&files, &scope(&json!({"new_files": new_files})), &plan(&json!({"changes": [change, label]})));
+        let set = edit(
+            &files,
+            &scope(&json!({"new_files": new_files})),
+            &plan(&json!({"changes": [change, label]})),
+        );
         assert!(set.files.is_empty(), "{new_files}: {:?}", set.files.keys());
         assert_eq!(set.manual.len(), 3, "{new_files}: {:?}", set.manual);
     }
@@ -434,7 +450,7 @@ fn hostile_names_stay_names() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
     fn no_bytes_make_it_panic(at in 0..DEPLOYMENT.len(), n in 0_usize..40, with in prop::collection::vec(any::<u8>(), 0..12)) {
@@ -451,4 +467,196 @@ proptest! {
         // Made or left to people, never dropped.
         prop_assert!(set.files.contains_key("a.yaml") || !set.manual.is_empty());
     }
+}
+
+const BUNDLE: &[(&str, &str)] = &[
+    ("apps/deployment.yaml", DEPLOYMENT),
+    (
+        "apps/kustomization.yaml",
+        "namespace: search\nresources:\n  - deployment.yaml\npatches:\n  - path: patch.yaml\n",
+    ),
+    ("apps/patch.yaml", "kind: Deployment\nmetadata: {name: embed-svc}\nspec: {replicas: 2}\n"),
+    (
+        "gpu/policy.yaml",
+        "apiVersion: nvidia.com/v1\nkind: ClusterPolicy\nmetadata: {name: cluster-policy}\nspec:\n  mig: {strategy: mixed}\n  \
+         devicePlugin:\n    config: {name: time-slicing-config}\n",
+    ),
+    (
+        "gpu/plugin.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: time-slicing-config, namespace: gpu-operator}\ndata:\n  any: |\n    \
+         version: v1\n",
+    ),
+    ("nodes.yaml", "apiVersion: v1\nkind: Node\nmetadata:\n  name: n1\n  labels: {a: b}\n"),
+    (
+        "pdb.yaml",
+        "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: p, namespace: search}\nspec: {selector: {matchLabels: {app: embed}}}\n",
+    ),
+    ("slicewright/kustomization.yaml", "resources: []\n"),
+];
+
+fn every_change() -> Plan {
+    let workload = json!({"kind": "Deployment", "namespace": "search", "name": "embed-svc"});
+    plan(&json!({"changes": [
+        {"change": "set-mig-config", "name": "a100-40gb-3f9a1c", "entries": [{"cards": [0], "instances": {"2g.10gb": 3}}], "names_in_use": ["all-1g.5gb"]},
+        {"change": "set-plugin-config", "key": "a10g-x4", "resource": "nvidia.com/gpu", "replicas": 4, "fail_requests_greater_than_one": true},
+        {"change": "label-nodes", "key": "nvidia.com/mig.config", "value": "a100-40gb-3f9a1c", "nodes": {"n1": "all-disabled", "n2": null}},
+        {"change": "set-workload-resource", "workload": workload, "from": "nvidia.com/gpu", "to": "nvidia.com/mig-2g.10gb", "count": 1, "pin": {"pool": "a"}},
+    ]}))
+}
+
+#[test]
+fn a_whole_plan_is_made_true_and_only_what_it_names_changes() {
+    let before = snapshot(BUNDLE);
+    let set = edit(&before, &scope(&json!({})), &every_change());
+    assert!(set.manual.is_empty(), "{:?}", set.manual);
+    let expected = [
+        "apps/deployment.yaml",
+        "gpu/plugin.yaml",
+        "gpu/policy.yaml",
+        "nodes.yaml",
+        "slicewright/kustomization.yaml",
+        "slicewright/labels/a100-40gb.sh",
+        "slicewright/rollback/a100-40gb.md",
+        "slicewright/slicewright-mig-parted-config.yaml",
+    ];
+    assert_eq!(set.files.keys().collect::<Vec<_>>(), expected);
+    assert_eq!(holds(&before, &scope(&json!({})), &every_change(), &set), Vec::<String>::new());
+}
+
+#[test]
+fn nothing_is_written_over_a_file_that_was_not_read() {
+    let mut files = snapshot(&[]);
+    files
+        .skipped
+        .insert("slicewright/slicewright-mig-parted-config.yaml".into(), "it is a symbolic link".into());
+    files.files.insert("slicewright/rollback/a100-40gb.md".into(), vec![0xff]);
+    let set = edit(&files, &scope(&json!({})), &every_change());
+    let expected = ["slicewright/labels/a100-40gb.sh", "slicewright/time-slicing-config.yaml"];
+    assert_eq!(set.files.keys().collect::<Vec<_>>(), expected);
+    assert!(manual_text(&set).contains("exists and was not read"));
+}
+
+#[test]
+fn a_default_that_shares_every_card_is_named() {
+    let mut files = BUNDLE.to_vec();
+    files[3].1 = "apiVersion: nvidia.com/v1\nkind: ClusterPolicy\nmetadata: {name: p}\nspec: {devicePlugin: {config: {name: m, default: any}}}\n";
+    files[4].1 = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m, namespace: gpu-operator}\ndata:\n  any: |\n    version: v1\n    sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}\n";
+    let notes = read(&snapshot(&files), &scope(&json!({}))).notes.join("\n");
+    assert!(notes.contains("shares the cards of every node"), "{notes}");
+}
+
+#[test]
+fn workloads_on_dynamic_resource_allocation_are_not_edited() {
+    let text = DEPLOYMENT
+        .replace("      nodeSelector:\n", "      resourceClaims: [{name: gpu}]\n      nodeSelector:\n");
+    let declared = read(&snapshot(&[("a.yaml", &text)]), &scope(&json!({})));
+    assert!(declared.workloads.values().all(|workload| workload.editable.is_err()));
+}
+
+#[test]
+fn many_files_are_read_in_any_number_of_threads_to_the_same_result() {
+    let texts: Vec<(String, String)> = (0..300)
+        .map(|n| (format!("apps/{n}.yaml"), DEPLOYMENT.replace("embed-svc", &format!("svc-{n}"))))
+        .collect();
+    let files: Vec<(&str, &str)> = texts.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    let declared = read(&snapshot(&files), &scope(&json!({})));
+    assert_eq!(declared.workloads.len(), 300);
+    for (path, text) in &texts {
+        let one = read(&snapshot(&[(path, text)]), &scope(&json!({})));
+        for (id, workload) in one.workloads {
+            assert_eq!(declared.workloads[&id], workload);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn no_file_of_a_repository_makes_it_panic_or_write_twice(
+        which in 0..BUNDLE.len(),
+        at in 0_usize..400,
+        n in 0_usize..30,
+        with in prop_oneof![prop::collection::vec(any::<u8>(), 0..8), "[ \\n:{}&*#|>-]{0,6}".prop_map(String::into_bytes)],
+    ) {
+        let mut snapshot = snapshot(BUNDLE);
+        let bytes = snapshot.files.get_mut(BUNDLE[which].0).unwrap();
+        let at = at.min(bytes.len());
+        let end = (at + n).min(bytes.len());
+        bytes.splice(at..end, with);
+        let (scope, plan) = (scope(&json!({})), every_change());
+        let set = edit(&snapshot, &scope, &plan);
+        prop_assert_eq!(&set, &edit(&snapshot, &scope, &plan));
+        let mut edited = snapshot.clone();
+        edited.files.extend(set.files.clone());
+        let again = edit(&edited, &scope, &plan);
+        prop_assert!(again.files.is_empty(), "{:?}", again.files.keys());
+    }
+}
+
+#[test]
+fn what_is_left_to_people_comes_with_its_exact_text() {
+    let texts = |files: &[(&str, &str)], plan: &Plan| -> String {
+        edit(&snapshot(files), &scope(&json!({})), plan)
+            .manual
+            .iter()
+            .map(|change| format!("{}\n{}\n", change.what, change.text))
+            .collect()
+    };
+    let mut unknown = every_change();
+    if let Change::SetMigConfig { names_in_use, .. } = &mut unknown.changes[0] {
+        names_in_use.push("all-balanced".into());
+    }
+    insta::assert_snapshot!(texts(&[], &unknown), @r"
+    Add the layout `a100-40gb-3f9a1c` to the MIG config map `slicewright-mig-parted-config` of namespace `gpu-operator`
+    # MIG layouts of this cluster, read by the MIG manager of the NVIDIA GPU Operator.
+    # This map replaces the operator's own one for every node: it must hold every name that a node label
+    # `nvidia.com/mig.config` uses, `all-disabled` too.
+    apiVersion: v1
+    kind: ConfigMap
+    metadata:
+      name: slicewright-mig-parted-config
+      namespace: gpu-operator
+    data:
+      config.yaml: |
+        version: v1
+        mig-configs:
+          all-disabled:
+            - devices: all
+              mig-enabled: false
+          all-1g.5gb:
+            - devices: all
+              mig-enabled: true
+              mig-devices:
+                1g.5gb: 7
+          a100-40gb-3f9a1c:
+            - devices:
+                - 0
+              mig-enabled: true
+              mig-devices:
+                2g.10gb: 3
+    ---
+    # ClusterPolicy `cluster-policy`; in Helm values the same without `spec`
+    spec:
+      migManager:
+        config:
+          name: slicewright-mig-parted-config
+
+    Let Deployment `search/embed-svc` ask for `nvidia.com/mig-2g.10gb: 1` instead of `nvidia.com/gpu: 1`
+    resources:
+      requests:
+        nvidia.com/mig-2g.10gb: 1
+      limits:
+        nvidia.com/mig-2g.10gb: 1
+    nodeSelector:
+      pool: a
+
+    Set `devicePlugin.config.name: time-slicing-config` in the GPU Operator's settings
+    # ClusterPolicy `cluster-policy`; in Helm values the same without `spec`
+    spec:
+      devicePlugin:
+        config:
+          name: time-slicing-config
+          default: default
+    ");
 }

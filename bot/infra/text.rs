@@ -31,7 +31,8 @@ pub(super) fn yaml(text: &str) -> String {
 
 /// A string as one word of a POSIX shell.
 pub(super) fn shell(text: &str) -> String {
-    let safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '/' | '=' | ':' | ',' | '@');
+    let safe =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '/' | '=' | ':' | ',' | '@');
     if !text.is_empty() && text.chars().all(safe) {
         return text.to_owned();
     }
@@ -40,17 +41,15 @@ pub(super) fn shell(text: &str) -> String {
 
 /// A string without line breaks and other control characters, for comments and sentences.
 pub(super) fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') { ' ' } else { c }).collect()
+    text.chars()
+        .map(|c| if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') { ' ' } else { c })
+        .collect()
 }
 
 /// Lines between Markdown fences that the lines cannot close.
 pub(super) fn fenced(language: &str, lines: &[String]) -> String {
-    let longest = lines
-        .iter()
-        .flat_map(|line| line.split(|c| c != '`'))
-        .map(str::len)
-        .max()
-        .unwrap_or_default();
+    let longest =
+        lines.iter().flat_map(|line| line.split(|c| c != '`')).map(str::len).max().unwrap_or_default();
     let fence = "`".repeat(3.max(longest + 1));
     let body: String = lines.iter().map(|line| format!("{}\n", one_line(line))).collect();
     format!("{fence}{language}\n{body}{fence}\n")
@@ -62,7 +61,22 @@ mod tests {
 
     #[test]
     fn yaml_scalars_read_as_the_same_string() {
-        for text in ["a", "on", "1", "1e3", "", "a: b", "a #b", "\"", "\\", "a\nb", "~", "-", "gpu-operator", "\u{7f}"] {
+        for text in [
+            "a",
+            "on",
+            "1",
+            "1e3",
+            "",
+            "a: b",
+            "a #b",
+            "\"",
+            "\\",
+            "a\nb",
+            "~",
+            "-",
+            "gpu-operator",
+            "\u{7f}",
+        ] {
             let stream = slicewright_yaml::read(&format!("k: {}\n", yaml(text))).unwrap();
             let root = stream.document(0).unwrap();
             assert_eq!(root.get("k").unwrap().as_str(), Some(text), "{text:?}");
