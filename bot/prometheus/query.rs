@@ -3,7 +3,7 @@
 //! All are instant queries over raw samples: plain `*_over_time` of a plain selector, never a subquery for a peak
 //! (a subquery whose step is longer than the scrape interval skips samples, and on downsampled stores it reads
 //! averages). The one subquery is the width of kernels, a ratio of two series for which a percentile of every
-//! fifth minute is as good.
+//! tenth minute is as good.
 
 use std::collections::BTreeMap;
 

@@ -139,6 +139,8 @@ pub struct Folded {
     pub n_cards: usize,
 }
 
+/// How exactly kube-state-metrics' scrapes tell a pod's running time.
+const GRAIN_SECONDS: u64 = 600;
 /// How many unattributed pods are remembered by name; more are only a bigger number of the same problem.
 const UNATTRIBUTED_KEPT: usize = 10_000;
 /// Days for which a pod's owner is remembered after the pod was last seen.
@@ -188,12 +190,22 @@ impl Folder {
         let handed = sharing::handed(facts, &pods, &self.settings.shared_nodes);
         let shared_pods = sharing::shared_pods(facts, &pods, &handed, &self.settings.shared_nodes);
         let mut alive: BTreeSet<WorkloadId> = BTreeSet::new();
+        let mut had: BTreeMap<&PodName, u64> = BTreeMap::new();
+        for (reading, handed) in facts.cards.iter().zip(&handed) {
+            if let (Some(pod), Handed::Alone | Handed::Slice(_)) = (&reading.pod, handed) {
+                *had.entry(pod).or_default() += reading.samples;
+            }
+        }
         for pod in &facts.pods {
             self.owners.insert(pod.pod.clone(), (facts.day, pod.workload.clone()));
             alive.insert(pod.workload.clone());
             let first_day = facts.day == self.settings.window.first;
             let usage = self.workloads.entry(pod.workload.clone()).or_default();
-            usage.exists(pod, facts, first_day, shared_pods.get(&pod.pod));
+            if sharing::is_reservation_pod(&pod.pod) {
+                usage.gaps.insert(DataGap::ReservationPod);
+            }
+            let samples = had.get(&pod.pod).copied().unwrap_or(0);
+            usage.exists(pod, facts, first_day, shared_pods.get(&pod.pod), samples);
         }
         for (day, reading, handed) in std::mem::take(&mut self.waiting) {
             if !self.attribute(day, &reading, &handed, facts, false) {
@@ -272,9 +284,15 @@ impl Folder {
             usage.framework_says.get_or_insert(says);
         }
         usage.read(day, reading, handed);
-        if !known_today && *handed != Handed::Unusable && !matches!(handed, Handed::Shared(_)) {
-            // kube-state-metrics was silent about the pod that day: a whole day was to be expected.
-            usage.expected += facts.seconds / facts.interval_seconds.max(1);
+        if !known_today && matches!(handed, Handed::Alone | Handed::Slice(_)) {
+            usage.had += reading.samples;
+            usage.expected += if facts.pods.is_empty() {
+                // kube-state-metrics was silent that day: a whole day was to be expected.
+                facts.seconds / facts.interval_seconds.max(1)
+            } else {
+                // The pod is over; exporters keep its name on the card for up to half an hour.
+                reading.samples
+            };
         }
         true
     }
@@ -305,19 +323,33 @@ struct Usage {
 }
 
 impl Usage {
-    fn exists(&mut self, pod: &PodDay, facts: &DayFacts, first_day: bool, shared: Option<&String>) {
+    fn exists(
+        &mut self,
+        pod: &PodDay,
+        facts: &DayFacts,
+        first_day: bool,
+        shared: Option<&String>,
+        samples: u64,
+    ) {
         self.gpus_per_pod = self.gpus_per_pod.max(pod.gpus);
-        self.pods.insert(short(&format!("{}\0{}", pod.pod.name, pod.run)));
-        let whole_day = pod.running_seconds.is_some_and(|ran| ran * 100 >= facts.seconds * 99);
-        self.runs.entry(short(&pod.run)).or_insert(first_day && whole_day);
+        // Pods that are over or wait for a node are still listed.
+        if pod.running_seconds != Some(0) {
+            self.pods.insert(short(&format!("{}\0{}", pod.pod.name, pod.run)));
+            let whole_day = pod.running_seconds.is_some_and(|ran| ran * 100 >= facts.seconds * 99);
+            self.runs.entry(short(&pod.run)).or_insert(first_day && whole_day);
+        }
         if let Some(profile) = &pod.slice_profile {
             self.last_slice_request = Some((facts.day, profile.clone()));
         }
         if let Some(how) = shared {
             self.last_shared = Some((facts.day, how.clone()));
         } else {
+            let (interval, gpus) = (facts.interval_seconds.max(1), u64::from(pod.gpus.max(1)));
             let seconds = pod.running_seconds.unwrap_or(facts.seconds).min(facts.seconds);
-            self.expected += seconds * u64::from(pod.gpus.max(1)) / facts.interval_seconds.max(1);
+            let expected = seconds * gpus / interval;
+            self.expected += expected;
+            // Samples under the name of a pod that is over must not stand for those that another pod lacks.
+            self.had += samples.min(expected + GRAIN_SECONDS * gpus / interval);
         }
     }
 
@@ -341,7 +373,6 @@ impl Usage {
         if let Some(mib) = reading.impossible {
             self.gaps.insert(DataGap::ImpossibleReading { card: reading.card.clone(), mib });
         }
-        self.had += reading.samples;
         if self.last_alone.as_ref().is_none_or(|(seen, _)| *seen <= day) {
             self.last_alone = Some((day, place.clone()));
         }
