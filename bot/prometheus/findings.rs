@@ -68,7 +68,7 @@ pub(super) fn quality(
         list.note(
             "kube-state-metrics-twice",
             format!("every object of kube-state-metrics is there {} times", found.owner_copies),
-            "one scrape job is enough; readings are not changed by it",
+            "two scrape jobs, or two Prometheus replicas behind one URL; readings are not changed by it",
         );
     }
     if is_measured(found) {
@@ -137,7 +137,7 @@ pub(super) fn quality(
         metrics: found.metrics.iter().cloned().collect(),
         missing_metrics: missing,
         node_labels: now.node_labels,
-        days_had: folded.days_had,
+        days_had: folded.days_had.min(days_asked),
         days_asked,
         n_cards: u32::try_from(now.cards.len().max(folded.n_cards)).unwrap_or(u32::MAX),
         n_unattributed_pods: u32::try_from(folded.unattributed.len()).unwrap_or(u32::MAX),

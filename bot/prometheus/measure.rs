@@ -28,7 +28,7 @@ use super::{AskError, Source, findings};
 pub struct MeasureSettings {
     /// Name of the cluster in the configuration.
     pub cluster: String,
-    /// UTC days to look back, the current one included.
+    /// Whole UTC days to look back; the current day so far comes on top.
     pub window_days: u32,
     /// The moment that counts as now.
     pub now: Timestamp,
@@ -213,11 +213,10 @@ fn days(settings: &MeasureSettings) -> Option<Vec<(Date, Stretch)>> {
     if !(1..=400).contains(&settings.window_days) {
         return None;
     }
-    let last_moment = settings.now.checked_sub(SignedDuration::from_millis(1)).ok()?;
-    let last = last_moment.to_zoned_datetime(TimeZone::UTC).date();
+    let today = settings.now.to_zoned_datetime(TimeZone::UTC).date();
     let mut out = Vec::new();
-    for back in (0..settings.window_days).rev() {
-        let day = last.checked_sub(SignedDuration::from_hours(i64::from(back) * 24)).ok()?;
+    for back in (0..=settings.window_days).rev() {
+        let day = today.checked_sub(SignedDuration::from_hours(i64::from(back) * 24)).ok()?;
         let start = day.to_zoned_datetime(TimeZone::UTC).ok()?.timestamp();
         let end = start.checked_add(SignedDuration::from_hours(24)).ok()?.min(settings.now);
         out.push((day, Stretch { start, end }));
@@ -344,30 +343,5 @@ pub(super) fn is_measured(discovery: &Discovery) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn spans(now: &str, window_days: u32) -> Vec<String> {
-        let settings = MeasureSettings { window_days, ..MeasureSettings::new("c", now.parse().unwrap()) };
-        days(&settings)
-            .unwrap()
-            .into_iter()
-            .map(|(day, stretch)| format!("{day} {}", stretch.seconds()))
-            .collect()
-    }
-
-    #[test]
-    fn days_are_utc_and_the_last_ends_now() {
-        assert_eq!(spans("2026-01-15T00:00:00Z", 2), ["2026-01-13 86400", "2026-01-14 86400"]);
-        assert_eq!(spans("2026-01-15T06:00:00Z", 2), ["2026-01-14 86400", "2026-01-15 21600"]);
-    }
-
-    #[test]
-    fn absurd_windows_are_refused() {
-        for window_days in [0, 401] {
-            let settings =
-                MeasureSettings { window_days, ..MeasureSettings::new("c", Timestamp::UNIX_EPOCH) };
-            assert!(days(&settings).is_none());
-        }
-    }
-}
+#[path = "measure_tests.rs"]
+mod tests;

@@ -65,7 +65,7 @@ impl Series {
             .binary_search_by(|(label, _)| (**label).cmp(name))
             .ok()
             .map(|i| &*self.labels[i].1)
-            .filter(|value| !value.is_empty() && !(value.starts_with("<<<") && value.ends_with(">>>")))
+            .filter(|value| !(value.is_empty() || value.starts_with("<<<") && value.ends_with(">>>")))
     }
 
     /// The first of several labels that is there: `exported_pod`, else `pod`.

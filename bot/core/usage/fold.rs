@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::civil::Date;
 
-use super::quality::Plateau;
+use super::figures::Figures;
 use super::sharing::{self, Handed};
-use super::{Compute, ComputeSource, DataGap, DayPeak, Peak, Window, WorkloadProfile};
+use super::{DataGap, DayPeak, Window, WorkloadProfile};
 use crate::ids::WorkloadId;
 use crate::units::{Mib, Ratio};
 
@@ -186,6 +186,15 @@ impl Folder {
 
     /// Folds one day; days must come oldest first.
     pub fn day(&mut self, facts: &DayFacts) {
+        let first = self.days_had == 0 && !facts.cards.is_empty();
+        if let Some(cut) = if first { began_in_the_day(facts) } else { None } {
+            self.whole_day(&cut);
+        } else {
+            self.whole_day(facts);
+        }
+    }
+
+    fn whole_day(&mut self, facts: &DayFacts) {
         let pods: BTreeMap<&PodName, &PodDay> = facts.pods.iter().map(|pod| (&pod.pod, pod)).collect();
         let handed = sharing::handed(facts, &pods, &self.settings.shared_nodes);
         let shared_pods = sharing::shared_pods(facts, &pods, &handed, &self.settings.shared_nodes);
@@ -245,7 +254,8 @@ impl Folder {
             self.note_unattributed(reading.pod);
         }
         let running: BTreeSet<u64> = running.iter().map(|run| short(run)).collect();
-        let window = Window { had_days: days_had.unwrap_or(self.days_had), ..self.settings.window };
+        let had_days = days_had.unwrap_or(self.days_had).min(self.settings.window.asked_days);
+        let window = Window { had_days, ..self.settings.window };
         let everybody: Vec<DataGap> =
             self.everybody.into_iter().map(|what| DataGap::IncompleteAnswer { what }).collect();
         let profiles = self
@@ -317,6 +327,7 @@ struct Usage {
     gpus_per_pod: u32,
     last_shared: Option<(Date, String)>,
     last_alone: Option<(Date, Place)>,
+    last_model: String,
     last_slice_request: Option<(Date, String)>,
     gaps: BTreeSet<DataGap>,
     framework_says: Option<(String, String)>,
@@ -358,6 +369,7 @@ impl Usage {
             self.gaps.insert(DataGap::DraManaged);
         }
         let model = reading.model_name.clone();
+        self.last_model.clone_from(&model);
         let place = match handed {
             Handed::Shared(how) => {
                 self.last_shared = Some((day, how.clone()));
@@ -419,7 +431,7 @@ impl Usage {
         }
         let (model_name, figures) = match best {
             Some((Place::Whole { model } | Place::Slice { model, .. }, figures)) => (model, figures),
-            None => (String::new(), Figures::default()),
+            None => (std::mem::take(&mut self.last_model), Figures::default()),
         };
         if figures.peak.is_none() && self.last_shared.is_none() {
             gaps.insert(DataGap::NoSamples);
@@ -471,104 +483,20 @@ impl Usage {
     }
 }
 
-/// Figures of one workload on one kind of card or slice.
-#[derive(Debug, Default)]
-struct Figures {
-    peak: Option<Peak>,
-    daily: BTreeMap<Date, Option<Mib>>,
-    typical: Option<Mib>,
-    samples: u64,
-    worst: [Option<(Ratio, Date)>; 3],
-    /// Days on which a reading lacked the source.
-    lacking: [BTreeSet<Date>; 3],
-    /// Worst of each reading's best source.
-    mixed: Option<(Ratio, Date, ComputeSource)>,
-    lacking_all: BTreeSet<Date>,
-    bandwidth_p99: Option<Ratio>,
-    kernel_width_p95: Option<Ratio>,
-    media: Option<bool>,
-    plateau: Plateau,
-}
-
-const SOURCES: [ComputeSource; 3] =
-    [ComputeSource::SmActive, ComputeSource::GrEngineActive, ComputeSource::GpuUtil];
-/// Readings of fewer samples say nothing about a percentile, and profiling counters start later than memory.
-const FEW_SAMPLES: u64 = 5;
-/// Days of a better compute source that stand for the whole window: the default of `min_history_days`. Doubled, a
-/// cluster that enables SM_ACTIVE on our advice waits a month for its first proposal.
-const ENOUGH_DAYS: usize = 14;
-
-impl Figures {
-    fn peak_memory(&self) -> Option<Mib> {
-        self.peak.as_ref().map(|peak| peak.memory)
+/// The first day with samples, cut to the time since they began: retention or the exporter's installation ended or
+/// began in its middle, and nobody has to answer for the hours before.
+fn began_in_the_day(facts: &DayFacts) -> Option<DayFacts> {
+    let samples = facts.cards.iter().map(|reading| reading.samples).max()?;
+    let seconds = samples.saturating_mul(facts.interval_seconds).max(1);
+    if seconds >= facts.seconds {
+        return None;
     }
-
-    fn add(&mut self, day: Date, reading: &CardReading) {
-        if reading.samples == 0 && reading.peak.is_none() {
-            return;
-        }
-        self.samples += reading.samples;
-        let today = self.daily.entry(day).or_default();
-        *today = (*today).max(reading.peak);
-        self.typical = self.typical.max(reading.median);
-        if let (Some(memory), Some(pod)) = (reading.peak, &reading.pod)
-            && self.peak.as_ref().is_none_or(|peak| memory > peak.memory)
-        {
-            self.peak = Some(Peak { memory, pod: pod.name.clone(), card: reading.card.clone(), day });
-        }
-        for (i, p99) in reading.compute_p99.iter().enumerate() {
-            match p99 {
-                Some(p99) => {
-                    let worst = &mut self.worst[i];
-                    if worst.is_none_or(|(before, _)| *p99 > before) {
-                        *worst = Some((*p99, day));
-                    }
-                }
-                None if reading.samples >= FEW_SAMPLES => {
-                    self.lacking[i].insert(day);
-                }
-                None => {}
-            }
-        }
-        let best = reading.compute_p99.iter().zip(SOURCES).find_map(|(p99, source)| Some(((*p99)?, source)));
-        match best {
-            Some((p99, source)) => {
-                if self.mixed.is_none_or(|(before, _, _)| p99 > before) {
-                    self.mixed = Some((p99, day, source));
-                }
-            }
-            None if reading.samples >= FEW_SAMPLES => {
-                self.lacking_all.insert(day);
-            }
-            None => {}
-        }
-        self.bandwidth_p99 = self.bandwidth_p99.max(reading.bandwidth_p99);
-        self.kernel_width_p95 = self.kernel_width_p95.max(reading.kernel_width_p95);
-        self.media = match (self.media, reading.media_engines_used) {
-            (Some(a), Some(b)) => Some(a || b),
-            (a, b) => a.or(b),
-        };
-        if let (Some(peak), Some(median)) = (reading.peak, reading.median) {
-            self.plateau.add(peak, median, reading.samples);
-        }
+    let mut cut = facts.clone();
+    cut.seconds = seconds;
+    for pod in &mut cut.pods {
+        pod.running_seconds = pod.running_seconds.map(|ran| ran * seconds / facts.seconds.max(1));
     }
-
-    /// The best source that covers the window; else the worst over each day's own best source.
-    fn compute(&self) -> Option<Compute> {
-        let enough = |lacking: &BTreeSet<Date>| {
-            let covered = self.daily.len().saturating_sub(lacking.len());
-            covered >= ENOUGH_DAYS || covered * 10 >= self.daily.len() * 9
-        };
-        for (i, source) in SOURCES.into_iter().enumerate() {
-            if let Some((p99, day)) = self.worst[i]
-                && enough(&self.lacking[i])
-            {
-                return Some(Compute { p99, source, day });
-            }
-        }
-        let (p99, day, source) = self.mixed?;
-        enough(&self.lacking_all).then_some(Compute { p99, source, day })
-    }
+    Some(cut)
 }
 
 fn days_between(from: Date, to: Date) -> i64 {

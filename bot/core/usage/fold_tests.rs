@@ -1,3 +1,4 @@
+use super::super::ComputeSource;
 use super::*;
 
 const DAY: u64 = 86_400;
@@ -108,7 +109,8 @@ fn a_short_pod_is_covered_and_a_scrape_gap_is_not() {
     short_pod.running_seconds = Some(3_600);
     let mut gap = reading("y", "q", 1_000);
     gap.samples = 720;
-    let folded = fold(&[day(1, vec![short, gap], vec![short_pod, pod("q", "gap")])]);
+    let (other, other_pod) = (reading("z", "r", 1_000), pod("r", "other"));
+    let folded = fold(&[day(1, vec![short, gap, other], vec![short_pod, pod("q", "gap"), other_pod])]);
     assert_eq!(folded["short"].coverage, Some(Ratio::ONE));
     assert_eq!(folded["gap"].coverage, Some(Ratio::from_ppm(500_000)));
 }
@@ -119,8 +121,18 @@ fn samples_of_a_pod_that_is_over_do_not_stand_for_those_of_another() {
     lingering.samples = 240;
     let mut over = pod("p", "w");
     over.running_seconds = Some(3_600);
-    let profile = &fold(&[day(1, vec![lingering], vec![over, pod("unseen", "w")])])["w"];
+    let other = reading("z", "r", 1_000);
+    let pods = vec![over, pod("unseen", "w"), pod("r", "other")];
+    let profile = &fold(&[day(1, vec![lingering, other], pods)])["w"];
     assert!(profile.coverage.unwrap() < Ratio::from_ppm(60_000), "{:?}", profile.coverage);
+}
+
+#[test]
+fn nobody_answers_for_the_hours_before_the_first_sample() {
+    let mut half = reading("x", "p", 1_000);
+    half.samples = 720;
+    let folded = fold(&[day(1, vec![half], vec![pod("p", "w")])]);
+    assert_eq!(folded["w"].coverage, Some(Ratio::ONE));
 }
 
 #[test]
