@@ -486,7 +486,12 @@ impl Usage {
 /// The first day with samples, cut to the time since they began: retention or the exporter's installation ended or
 /// began in its middle, and nobody has to answer for the hours before.
 fn began_in_the_day(facts: &DayFacts) -> Option<DayFacts> {
-    let samples = facts.cards.iter().map(|reading| reading.samples).max()?;
+    // One pod may have followed another on a card: its samples together tell how long it was seen.
+    let mut seen: BTreeMap<(&str, Option<&SliceName>), u64> = BTreeMap::new();
+    for reading in &facts.cards {
+        *seen.entry((&reading.card, reading.slice.as_ref())).or_default() += reading.samples;
+    }
+    let samples = seen.into_values().max()?;
     let seconds = samples.saturating_mul(facts.interval_seconds).max(1);
     if seconds >= facts.seconds {
         return None;
