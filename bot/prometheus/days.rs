@@ -12,7 +12,7 @@ use slicewright_core::usage::fold::{DayFacts, PodDay, PodName};
 
 use super::chunks::{Merge, Spec, Stretch, Tally, fetch};
 use super::discover::{Discovery, whole};
-use super::owners::{self, KindName, Owners, PodOwner};
+use super::owners::{self, KindName, Owners, PodOwner, Resolved};
 use super::query::{self, Shard};
 use super::response::Series;
 use super::{AskError, Source};
@@ -176,6 +176,10 @@ impl<S: Source> DayReader<'_, S> {
         let mut owned = Owners::default();
         let mut running: BTreeMap<PodName, u64> = BTreeMap::new();
         let has_phase = self.discovery.has("kube_pod_status_phase");
+        let has_owners = self.discovery.has("kube_pod_owner");
+        if !has_owners {
+            everybody.push("owners of pods: there is no `kube_pod_owner` series".to_owned());
+        }
         for piece in queries.namespaces(names.into_iter()) {
             let specs = self.owner_specs(&piece, has_phase);
             for (kind, result) in self.all(&specs, stretch).await? {
@@ -246,7 +250,8 @@ impl<S: Source> DayReader<'_, S> {
         let mut seen = Vec::new();
         let names: BTreeSet<&PodName> = wished.keys().chain(held.keys().copied()).collect();
         for pod in names {
-            let Some(resolved) = owned.resolve(pod) else { continue };
+            let resolved = owned.resolve(pod).or_else(|| (!has_owners).then(|| Resolved::alone(pod)));
+            let Some(resolved) = resolved else { continue };
             let wish = wished.get(pod);
             let asked = wish.and_then(Wish::gpus);
             let Some((resource, gpus, containers)) =
@@ -265,7 +270,8 @@ impl<S: Source> DayReader<'_, S> {
                 run: resolved.run.clone(),
                 node: wish.and_then(|wish| wish.node.clone()),
                 gpus,
-                running_seconds: (full > 0).then(|| stretch.seconds() * ran.min(full) / full),
+                running_seconds: (full > 0 && (has_phase || has_owners))
+                    .then(|| stretch.seconds() * ran.min(full) / full),
                 shared: wish.and_then(|wish| {
                     wish.by_resource.keys().find_map(|resource| owners::shares(resource)).map(str::to_owned)
                 }),

@@ -75,6 +75,7 @@ pub(super) fn quality(
         compute(&mut list, sm, gr, util, dram, free);
         dialect(&mut list, found, folded);
     }
+    static_service(&mut list, found);
     if !now.node_labels {
         list.warning(
             "no-node-labels",
@@ -188,6 +189,17 @@ fn dialect(list: &mut Findings, found: &Discovery, folded: &Folded) {
             "nothing to do here; `honorLabels: true` on the exporter's ServiceMonitor makes other tools work",
         );
     }
+    if folded.days_had > 0 && !folded.pods_named {
+        list.blocker(
+            "no-pod-labels",
+            "no reading carries a pod: the exporter does not ask the kubelet who holds which card".to_owned(),
+            "set `DCGM_EXPORTER_KUBERNETES=true` and mount `/var/lib/kubelet/pod-resources`; on GKE also \
+             `--kubernetes-gpu-id-type=device-name`",
+        );
+    }
+}
+
+fn static_service(list: &mut Findings, found: &Discovery) {
     if !found.static_service.is_empty() {
         list.blocker(
             "static-service-scrape",
@@ -196,15 +208,6 @@ fn dialect(list: &mut Findings, found: &Discovery, folded: &Folded) {
                 found.static_service.join("`, `")
             ),
             "scrape the exporter's pods (ServiceMonitor, PodMonitor or endpoints discovery), not its Service",
-        );
-    }
-    let attributed = folded.profiles.values().any(|profile| profile.samples > 0 || profile.pods_seen > 0);
-    if folded.days_had > 0 && !attributed && folded.unattributed.is_empty() {
-        list.blocker(
-            "no-pod-labels",
-            "no reading carries a pod: the exporter does not ask the kubelet who holds which card".to_owned(),
-            "set `DCGM_EXPORTER_KUBERNETES=true` and mount `/var/lib/kubelet/pod-resources`; on GKE also \
-             `--kubernetes-gpu-id-type=device-name`",
         );
     }
 }

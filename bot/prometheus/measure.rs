@@ -12,6 +12,7 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use slicewright_core::ids::WorkloadId;
 use slicewright_core::inventory::{Inventory, Pod, Workload};
+use slicewright_core::units::Mib;
 use slicewright_core::usage::fold::{FoldSettings, Folder, PodName};
 use slicewright_core::usage::{Measured, Window};
 
@@ -39,6 +40,8 @@ pub struct MeasureSettings {
     pub samples_per_query: u64,
     /// Queries at once.
     pub concurrency: usize,
+    /// Whole memory by DCGM's `modelName`, from the catalog: used where the cluster does not say.
+    pub model_memory: BTreeMap<String, Mib>,
     /// Second looks at readings that cannot be true, a run. What is left over is refused.
     pub max_repairs: u32,
 }
@@ -53,6 +56,7 @@ impl MeasureSettings {
             matchers: BTreeMap::new(),
             samples_per_query: 50_000_000,
             concurrency: 2,
+            model_memory: BTreeMap::new(),
             max_repairs: 200,
         }
     }
@@ -146,9 +150,11 @@ pub async fn measure(
         asked_days: settings.window_days,
         had_days: 0,
     };
+    let mut card_memory = settings.model_memory.clone();
+    card_memory.extend(now.framebuffer.clone());
     let mut folder = Folder::new(FoldSettings {
         window,
-        card_memory: now.framebuffer.clone(),
+        card_memory,
         usable_memory: now.used_plus_free.clone(),
         shared_nodes: now.shared_nodes(),
         framework_says: now.framework_says.clone(),
@@ -159,7 +165,7 @@ pub async fn measure(
         source,
         tally: &tally,
         discovery: &found,
-        bounds: now.bounds(),
+        bounds: now.bounds(&settings.model_memory),
         shards: Shard::cut(per_day.div_ceil(settings.samples_per_query.max(1))),
         concurrency,
         repairs_left: settings.max_repairs,

@@ -248,8 +248,12 @@ impl Queries {
         )
     }
 
-    pub(super) fn card_hosts(&self) -> String {
-        format!("count by (job, instance, Hostname, hostname) ({})", self.select(FB_USED, &[]))
+    /// Over an hour: behind a Service each scrape sees another node.
+    pub(super) fn card_hosts(&self, metric: &str) -> String {
+        format!(
+            "count by (job, instance, Hostname, hostname) (count_over_time({}[1h]))",
+            self.select(metric, &[])
+        )
     }
 
     pub(super) fn card_count(&self) -> String {

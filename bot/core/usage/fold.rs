@@ -120,7 +120,7 @@ pub struct FoldSettings {
     pub card_memory: BTreeMap<String, Mib>,
     /// `FB_USED + FB_FREE` by model, the base that some frameworks take their fraction of.
     pub usable_memory: BTreeMap<String, Mib>,
-    /// Nodes that hand out shared cards or slices today, and how; used on days for which `node_gpus` is silent.
+    /// Nodes that hand out shared cards or slices today, and how (`time-slicing`, `MIG 1g.12gb`); used on days for which `node_gpus` is silent.
     pub shared_nodes: BTreeMap<String, String>,
     /// Pods whose framework says on a metric of its own that it takes memory up front: framework and evidence.
     pub framework_says: BTreeMap<PodName, (String, String)>,
@@ -137,6 +137,8 @@ pub struct Folded {
     pub days_had: u32,
     /// Most cards seen on one day.
     pub n_cards: usize,
+    /// Some reading named a pod.
+    pub pods_named: bool,
 }
 
 /// How exactly kube-state-metrics' scrapes tell a pod's running time.
@@ -157,6 +159,7 @@ pub struct Folder {
     everybody: BTreeSet<String>,
     days_had: u32,
     n_cards: usize,
+    pods_named: bool,
 }
 
 impl Folder {
@@ -171,6 +174,7 @@ impl Folder {
             everybody: BTreeSet::new(),
             days_had: 0,
             n_cards: 0,
+            pods_named: false,
         }
     }
 
@@ -226,6 +230,7 @@ impl Folder {
         self.days_had += u32::from(!cards.is_empty());
         for (reading, handed) in facts.cards.iter().zip(handed) {
             let Some(pod) = &reading.pod else { continue };
+            self.pods_named = true;
             if sharing::is_reservation_pod(pod) {
                 continue;
             }
@@ -267,7 +272,13 @@ impl Folder {
                 (id, profile)
             })
             .collect();
-        Folded { profiles, unattributed: self.unattributed, days_had: self.days_had, n_cards: self.n_cards }
+        Folded {
+            profiles,
+            unattributed: self.unattributed,
+            days_had: self.days_had,
+            n_cards: self.n_cards,
+            pods_named: self.pods_named,
+        }
     }
 
     fn note_unattributed(&mut self, pod: Option<PodName>) {
@@ -352,7 +363,11 @@ impl Usage {
         if let Some(profile) = &pod.slice_profile {
             self.last_slice_request = Some((facts.day, profile.clone()));
         }
-        if let Some(how) = shared {
+        if let Some(profile) = shared.and_then(|how| how.strip_prefix("MIG")) {
+            // Under the single strategy a slice is asked for as a whole GPU; the node tells.
+            let profile = if profile.is_empty() { "unknown" } else { profile.trim_start() };
+            self.last_slice_request = Some((facts.day, profile.to_owned()));
+        } else if let Some(how) = shared {
             self.last_shared = Some((facts.day, how.clone()));
         } else {
             let (interval, gpus) = (facts.interval_seconds.max(1), u64::from(pod.gpus.max(1)));
