@@ -49,6 +49,9 @@ pub(super) enum Merge {
     Sum,
 }
 
+/// Writes the query for a shard and a window.
+pub(super) type MakeQuery<'a> = Box<dyn Fn(&Shard, &str) -> String + Send + Sync + 'a>;
+
 /// A question that can be cut into pieces.
 pub(super) struct Spec<'a> {
     pub(super) name: &'static str,
@@ -57,7 +60,7 @@ pub(super) struct Spec<'a> {
     pub(super) merge: Merge,
     /// Cards can be split by UUID; Kubernetes' series cannot.
     pub(super) by_card: bool,
-    pub(super) query: Box<dyn Fn(&Shard, &str) -> String + Send + Sync + 'a>,
+    pub(super) query: MakeQuery<'a>,
 }
 
 /// Counts what was asked.

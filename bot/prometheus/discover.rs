@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use super::chunks::{Tally, ask};
-use super::query::{FB_USED, KsmLabels, Queries, WANTED};
+use super::query::{self, FB_USED, KsmLabels, Queries, WANTED};
 use super::response::{Answer, Series};
 use super::{Ask, AskError, Problem, Source};
 
@@ -107,7 +107,9 @@ pub(super) async fn discover<S: Source>(
         queries.uuid = "uuid";
     }
 
-    let hosts = get("card-hosts", "which node each card is on", queries.card_hosts()).await?;
+    let any = [FB_USED, query::GPU_UTIL[0], query::GR_ACTIVE[0]].into_iter().find(|name| has(name));
+    let any = any.unwrap_or(FB_USED);
+    let hosts = get("card-hosts", "which node each card is on", queries.card_hosts(any)).await?;
     let host_label = if hosts.series.iter().any(|row| row.label("Hostname").is_some()) {
         Some("Hostname")
     } else if hosts.series.iter().any(|row| row.label("hostname").is_some()) {

@@ -68,13 +68,14 @@ pub(super) fn quality(
         list.note(
             "kube-state-metrics-twice",
             format!("every object of kube-state-metrics is there {} times", found.owner_copies),
-            "one scrape job is enough; readings are not changed by it",
+            "two scrape jobs, or two Prometheus replicas behind one URL; readings are not changed by it",
         );
     }
     if is_measured(found) {
         compute(&mut list, sm, gr, util, dram, free);
         dialect(&mut list, found, folded);
     }
+    static_service(&mut list, found);
     if !now.node_labels {
         list.warning(
             "no-node-labels",
@@ -137,7 +138,7 @@ pub(super) fn quality(
         metrics: found.metrics.iter().cloned().collect(),
         missing_metrics: missing,
         node_labels: now.node_labels,
-        days_had: folded.days_had,
+        days_had: folded.days_had.min(days_asked),
         days_asked,
         n_cards: u32::try_from(now.cards.len().max(folded.n_cards)).unwrap_or(u32::MAX),
         n_unattributed_pods: u32::try_from(folded.unattributed.len()).unwrap_or(u32::MAX),
@@ -188,6 +189,17 @@ fn dialect(list: &mut Findings, found: &Discovery, folded: &Folded) {
             "nothing to do here; `honorLabels: true` on the exporter's ServiceMonitor makes other tools work",
         );
     }
+    if folded.days_had > 0 && !folded.pods_named {
+        list.blocker(
+            "no-pod-labels",
+            "no reading carries a pod: the exporter does not ask the kubelet who holds which card".to_owned(),
+            "set `DCGM_EXPORTER_KUBERNETES=true` and mount `/var/lib/kubelet/pod-resources`; on GKE also \
+             `--kubernetes-gpu-id-type=device-name`",
+        );
+    }
+}
+
+fn static_service(list: &mut Findings, found: &Discovery) {
     if !found.static_service.is_empty() {
         list.blocker(
             "static-service-scrape",
@@ -196,15 +208,6 @@ fn dialect(list: &mut Findings, found: &Discovery, folded: &Folded) {
                 found.static_service.join("`, `")
             ),
             "scrape the exporter's pods (ServiceMonitor, PodMonitor or endpoints discovery), not its Service",
-        );
-    }
-    let attributed = folded.profiles.values().any(|profile| profile.samples > 0 || profile.pods_seen > 0);
-    if folded.days_had > 0 && !attributed && folded.unattributed.is_empty() {
-        list.blocker(
-            "no-pod-labels",
-            "no reading carries a pod: the exporter does not ask the kubelet who holds which card".to_owned(),
-            "set `DCGM_EXPORTER_KUBERNETES=true` and mount `/var/lib/kubelet/pod-resources`; on GKE also \
-             `--kubernetes-gpu-id-type=device-name`",
         );
     }
 }

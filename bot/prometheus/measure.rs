@@ -12,6 +12,7 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use slicewright_core::ids::WorkloadId;
 use slicewright_core::inventory::{Inventory, Pod, Workload};
+use slicewright_core::units::Mib;
 use slicewright_core::usage::fold::{FoldSettings, Folder, PodName};
 use slicewright_core::usage::{Measured, Window};
 
@@ -28,7 +29,7 @@ use super::{AskError, Source, findings};
 pub struct MeasureSettings {
     /// Name of the cluster in the configuration.
     pub cluster: String,
-    /// UTC days to look back, the current one included.
+    /// Whole UTC days to look back; the current day so far comes on top.
     pub window_days: u32,
     /// The moment that counts as now.
     pub now: Timestamp,
@@ -39,6 +40,8 @@ pub struct MeasureSettings {
     pub samples_per_query: u64,
     /// Queries at once.
     pub concurrency: usize,
+    /// Whole memory by DCGM's `modelName`, from the catalog: used where the cluster does not say.
+    pub model_memory: BTreeMap<String, Mib>,
     /// Second looks at readings that cannot be true, a run. What is left over is refused.
     pub max_repairs: u32,
 }
@@ -53,6 +56,7 @@ impl MeasureSettings {
             matchers: BTreeMap::new(),
             samples_per_query: 50_000_000,
             concurrency: 2,
+            model_memory: BTreeMap::new(),
             max_repairs: 200,
         }
     }
@@ -146,9 +150,11 @@ pub async fn measure(
         asked_days: settings.window_days,
         had_days: 0,
     };
+    let mut card_memory = settings.model_memory.clone();
+    card_memory.extend(now.framebuffer.clone());
     let mut folder = Folder::new(FoldSettings {
         window,
-        card_memory: now.framebuffer.clone(),
+        card_memory,
         usable_memory: now.used_plus_free.clone(),
         shared_nodes: now.shared_nodes(),
         framework_says: now.framework_says.clone(),
@@ -159,7 +165,7 @@ pub async fn measure(
         source,
         tally: &tally,
         discovery: &found,
-        bounds: now.bounds(),
+        bounds: now.bounds(&settings.model_memory),
         shards: Shard::cut(per_day.div_ceil(settings.samples_per_query.max(1))),
         concurrency,
         repairs_left: settings.max_repairs,
@@ -213,11 +219,10 @@ fn days(settings: &MeasureSettings) -> Option<Vec<(Date, Stretch)>> {
     if !(1..=400).contains(&settings.window_days) {
         return None;
     }
-    let last_moment = settings.now.checked_sub(SignedDuration::from_millis(1)).ok()?;
-    let last = last_moment.to_zoned_datetime(TimeZone::UTC).date();
+    let today = settings.now.to_zoned_datetime(TimeZone::UTC).date();
     let mut out = Vec::new();
-    for back in (0..settings.window_days).rev() {
-        let day = last.checked_sub(SignedDuration::from_hours(i64::from(back) * 24)).ok()?;
+    for back in (0..=settings.window_days).rev() {
+        let day = today.checked_sub(SignedDuration::from_hours(i64::from(back) * 24)).ok()?;
         let start = day.to_zoned_datetime(TimeZone::UTC).ok()?.timestamp();
         let end = start.checked_add(SignedDuration::from_hours(24)).ok()?.min(settings.now);
         out.push((day, Stretch { start, end }));
@@ -344,30 +349,5 @@ pub(super) fn is_measured(discovery: &Discovery) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn spans(now: &str, window_days: u32) -> Vec<String> {
-        let settings = MeasureSettings { window_days, ..MeasureSettings::new("c", now.parse().unwrap()) };
-        days(&settings)
-            .unwrap()
-            .into_iter()
-            .map(|(day, stretch)| format!("{day} {}", stretch.seconds()))
-            .collect()
-    }
-
-    #[test]
-    fn days_are_utc_and_the_last_ends_now() {
-        assert_eq!(spans("2026-01-15T00:00:00Z", 2), ["2026-01-13 86400", "2026-01-14 86400"]);
-        assert_eq!(spans("2026-01-15T06:00:00Z", 2), ["2026-01-14 86400", "2026-01-15 21600"]);
-    }
-
-    #[test]
-    fn absurd_windows_are_refused() {
-        for window_days in [0, 401] {
-            let settings =
-                MeasureSettings { window_days, ..MeasureSettings::new("c", Timestamp::UNIX_EPOCH) };
-            assert!(days(&settings).is_none());
-        }
-    }
-}
+#[path = "measure_tests.rs"]
+mod tests;

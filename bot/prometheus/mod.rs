@@ -30,6 +30,8 @@ mod owners;
 
 mod days;
 
+mod cards;
+
 mod today;
 
 mod findings;

@@ -42,6 +42,17 @@ pub(super) struct Resolved {
     pub(super) run: String,
 }
 
+impl Resolved {
+    /// A pod that stands for itself: nothing says whose it is.
+    pub(super) fn alone(pod: &PodName) -> Self {
+        Self {
+            id: WorkloadId::new("Pod", &pod.namespace, &pod.name),
+            controller: ("Pod".to_owned(), pod.name.clone()),
+            run: format!("{}/{}", pod.namespace, pod.name),
+        }
+    }
+}
+
 pub(super) fn pod_name(row: &Series, labels: KsmLabels) -> Option<PodName> {
     Some(PodName {
         namespace: row.label(labels.namespace)?.to_owned(),

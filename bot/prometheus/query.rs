@@ -3,7 +3,7 @@
 //! All are instant queries over raw samples: plain `*_over_time` of a plain selector, never a subquery for a peak
 //! (a subquery whose step is longer than the scrape interval skips samples, and on downsampled stores it reads
 //! averages). The one subquery is the width of kernels, a ratio of two series for which a percentile of every
-//! fifth minute is as good.
+//! tenth minute is as good.
 
 use std::collections::BTreeMap;
 
@@ -248,8 +248,12 @@ impl Queries {
         )
     }
 
-    pub(super) fn card_hosts(&self) -> String {
-        format!("count by (job, instance, Hostname, hostname) ({})", self.select(FB_USED, &[]))
+    /// Over an hour: behind a Service each scrape sees another node.
+    pub(super) fn card_hosts(&self, metric: &str) -> String {
+        format!(
+            "count by (job, instance, Hostname, hostname) (count_over_time({}[1h]))",
+            self.select(metric, &[])
+        )
     }
 
     pub(super) fn card_count(&self) -> String {

@@ -59,13 +59,13 @@ pub struct Sample(
 );
 
 impl Series {
-    /// A label's value; `None` when absent or empty.
+    /// A label's value; `None` when absent, empty or one of DCGM's blanks (`<<<NULL>>>`).
     pub fn label(&self, name: &str) -> Option<&str> {
         self.labels
             .binary_search_by(|(label, _)| (**label).cmp(name))
             .ok()
             .map(|i| &*self.labels[i].1)
-            .filter(|value| !value.is_empty())
+            .filter(|value| !(value.is_empty() || value.starts_with("<<<") && value.ends_with(">>>")))
     }
 
     /// The first of several labels that is there: `exported_pod`, else `pod`.

@@ -42,8 +42,6 @@ pub(super) struct Readings {
 
 /// INT32 and larger blanks of DCGM: no reading at all.
 pub(super) const BLANK_MIB: f64 = 1e7;
-/// FP64 blanks of DCGM.
-pub(super) const BLANK: f64 = 1.4e14;
 
 impl Readings {
     /// Adds the rows of one answer.

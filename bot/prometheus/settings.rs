@@ -1,6 +1,7 @@
 //! What the configuration may say about one Prometheus server.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
@@ -39,7 +40,7 @@ pub struct Settings {
 }
 
 /// The value of a header: plain, or a secret from a file or the environment.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum HeaderValue {
     /// Written in the configuration: `X-Scope-OrgID: team-a`.
@@ -54,6 +55,17 @@ pub enum HeaderValue {
         /// The variable.
         env: String,
     },
+}
+
+/// A plain value may be a secret all the same: it is not shown.
+impl fmt::Debug for HeaderValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plain(_) => f.write_str("Plain(…)"),
+            Self::File { file } => f.debug_struct("File").field("file", file).finish(),
+            Self::Env { env } => f.debug_struct("Env").field("env", env).finish(),
+        }
+    }
 }
 
 impl Settings {

@@ -475,7 +475,13 @@ impl Today {
             .filter_map(|node| {
                 let how = match node.sharing() {
                     Sharing::Whole => return None,
-                    Sharing::Mig => "MIG".to_owned(),
+                    Sharing::Mig => {
+                        let product = node.label("nvidia.com/gpu.product").unwrap_or_default();
+                        match product.split_once("-MIG-") {
+                            Some((_, profile)) => format!("MIG {profile}"),
+                            None => "MIG".to_owned(),
+                        }
+                    }
                     Sharing::TimeSlicing { .. } => "time-slicing".to_owned(),
                     Sharing::Mps { .. } => "MPS".to_owned(),
                 };
@@ -485,8 +491,13 @@ impl Today {
     }
 
     /// Memory above which a reading of a whole card cannot be true, by model.
-    pub(super) fn bounds(&self) -> BTreeMap<String, Mib> {
-        let mut bounds = self.framebuffer.clone();
+    pub(super) fn bounds(&self, catalog: &BTreeMap<String, Mib>) -> BTreeMap<String, Mib> {
+        let mut bounds = catalog.clone();
+        for (model, memory) in &self.framebuffer {
+            // Labels give the smallest of a model, the catalog its usual size: the larger is the bound.
+            let bound = bounds.entry(model.clone()).or_insert(*memory);
+            *bound = (*bound).max(*memory);
+        }
         for (model, usable) in &self.used_plus_free {
             // Reserved memory is at most some hundreds of MiB; older drivers count it as used.
             bounds.entry(model.clone()).or_insert(Mib(usable.0 + usable.0 / 20 + 1_024));

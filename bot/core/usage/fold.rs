@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::civil::Date;
 
-use super::quality::Plateau;
+use super::figures::Figures;
 use super::sharing::{self, Handed};
-use super::{Compute, ComputeSource, DataGap, DayPeak, Peak, Window, WorkloadProfile};
+use super::{DataGap, DayPeak, Window, WorkloadProfile};
 use crate::ids::WorkloadId;
 use crate::units::{Mib, Ratio};
 
@@ -120,7 +120,7 @@ pub struct FoldSettings {
     pub card_memory: BTreeMap<String, Mib>,
     /// `FB_USED + FB_FREE` by model, the base that some frameworks take their fraction of.
     pub usable_memory: BTreeMap<String, Mib>,
-    /// Nodes that hand out shared cards or slices today, and how; used on days for which `node_gpus` is silent.
+    /// Nodes that hand out shared cards or slices today, and how (`time-slicing`, `MIG 1g.12gb`); used on days for which `node_gpus` is silent.
     pub shared_nodes: BTreeMap<String, String>,
     /// Pods whose framework says on a metric of its own that it takes memory up front: framework and evidence.
     pub framework_says: BTreeMap<PodName, (String, String)>,
@@ -137,8 +137,12 @@ pub struct Folded {
     pub days_had: u32,
     /// Most cards seen on one day.
     pub n_cards: usize,
+    /// Some reading named a pod.
+    pub pods_named: bool,
 }
 
+/// How exactly kube-state-metrics' scrapes tell a pod's running time.
+const GRAIN_SECONDS: u64 = 600;
 /// How many unattributed pods are remembered by name; more are only a bigger number of the same problem.
 const UNATTRIBUTED_KEPT: usize = 10_000;
 /// Days for which a pod's owner is remembered after the pod was last seen.
@@ -155,6 +159,7 @@ pub struct Folder {
     everybody: BTreeSet<String>,
     days_had: u32,
     n_cards: usize,
+    pods_named: bool,
 }
 
 impl Folder {
@@ -169,6 +174,7 @@ impl Folder {
             everybody: BTreeSet::new(),
             days_had: 0,
             n_cards: 0,
+            pods_named: false,
         }
     }
 
@@ -184,16 +190,35 @@ impl Folder {
 
     /// Folds one day; days must come oldest first.
     pub fn day(&mut self, facts: &DayFacts) {
+        let first = self.days_had == 0 && !facts.cards.is_empty();
+        if let Some(cut) = if first { began_in_the_day(facts) } else { None } {
+            self.whole_day(&cut);
+        } else {
+            self.whole_day(facts);
+        }
+    }
+
+    fn whole_day(&mut self, facts: &DayFacts) {
         let pods: BTreeMap<&PodName, &PodDay> = facts.pods.iter().map(|pod| (&pod.pod, pod)).collect();
         let handed = sharing::handed(facts, &pods, &self.settings.shared_nodes);
         let shared_pods = sharing::shared_pods(facts, &pods, &handed, &self.settings.shared_nodes);
         let mut alive: BTreeSet<WorkloadId> = BTreeSet::new();
+        let mut had: BTreeMap<&PodName, u64> = BTreeMap::new();
+        for (reading, handed) in facts.cards.iter().zip(&handed) {
+            if let (Some(pod), Handed::Alone | Handed::Slice(_)) = (&reading.pod, handed) {
+                *had.entry(pod).or_default() += reading.samples;
+            }
+        }
         for pod in &facts.pods {
             self.owners.insert(pod.pod.clone(), (facts.day, pod.workload.clone()));
             alive.insert(pod.workload.clone());
             let first_day = facts.day == self.settings.window.first;
             let usage = self.workloads.entry(pod.workload.clone()).or_default();
-            usage.exists(pod, facts, first_day, shared_pods.get(&pod.pod));
+            if sharing::is_reservation_pod(&pod.pod) {
+                usage.gaps.insert(DataGap::ReservationPod);
+            }
+            let samples = had.get(&pod.pod).copied().unwrap_or(0);
+            usage.exists(pod, facts, first_day, shared_pods.get(&pod.pod), samples);
         }
         for (day, reading, handed) in std::mem::take(&mut self.waiting) {
             if !self.attribute(day, &reading, &handed, facts, false) {
@@ -205,6 +230,7 @@ impl Folder {
         self.days_had += u32::from(!cards.is_empty());
         for (reading, handed) in facts.cards.iter().zip(handed) {
             let Some(pod) = &reading.pod else { continue };
+            self.pods_named = true;
             if sharing::is_reservation_pod(pod) {
                 continue;
             }
@@ -233,7 +259,8 @@ impl Folder {
             self.note_unattributed(reading.pod);
         }
         let running: BTreeSet<u64> = running.iter().map(|run| short(run)).collect();
-        let window = Window { had_days: days_had.unwrap_or(self.days_had), ..self.settings.window };
+        let had_days = days_had.unwrap_or(self.days_had).min(self.settings.window.asked_days);
+        let window = Window { had_days, ..self.settings.window };
         let everybody: Vec<DataGap> =
             self.everybody.into_iter().map(|what| DataGap::IncompleteAnswer { what }).collect();
         let profiles = self
@@ -245,7 +272,13 @@ impl Folder {
                 (id, profile)
             })
             .collect();
-        Folded { profiles, unattributed: self.unattributed, days_had: self.days_had, n_cards: self.n_cards }
+        Folded {
+            profiles,
+            unattributed: self.unattributed,
+            days_had: self.days_had,
+            n_cards: self.n_cards,
+            pods_named: self.pods_named,
+        }
     }
 
     fn note_unattributed(&mut self, pod: Option<PodName>) {
@@ -272,9 +305,15 @@ impl Folder {
             usage.framework_says.get_or_insert(says);
         }
         usage.read(day, reading, handed);
-        if !known_today && *handed != Handed::Unusable && !matches!(handed, Handed::Shared(_)) {
-            // kube-state-metrics was silent about the pod that day: a whole day was to be expected.
-            usage.expected += facts.seconds / facts.interval_seconds.max(1);
+        if !known_today && matches!(handed, Handed::Alone | Handed::Slice(_)) {
+            usage.had += reading.samples;
+            usage.expected += if facts.pods.is_empty() {
+                // kube-state-metrics was silent that day: a whole day was to be expected.
+                facts.seconds / facts.interval_seconds.max(1)
+            } else {
+                // The pod is over; exporters keep its name on the card for up to half an hour.
+                reading.samples
+            };
         }
         true
     }
@@ -299,25 +338,44 @@ struct Usage {
     gpus_per_pod: u32,
     last_shared: Option<(Date, String)>,
     last_alone: Option<(Date, Place)>,
+    last_model: String,
     last_slice_request: Option<(Date, String)>,
     gaps: BTreeSet<DataGap>,
     framework_says: Option<(String, String)>,
 }
 
 impl Usage {
-    fn exists(&mut self, pod: &PodDay, facts: &DayFacts, first_day: bool, shared: Option<&String>) {
+    fn exists(
+        &mut self,
+        pod: &PodDay,
+        facts: &DayFacts,
+        first_day: bool,
+        shared: Option<&String>,
+        samples: u64,
+    ) {
         self.gpus_per_pod = self.gpus_per_pod.max(pod.gpus);
-        self.pods.insert(short(&format!("{}\0{}", pod.pod.name, pod.run)));
-        let whole_day = pod.running_seconds.is_some_and(|ran| ran * 100 >= facts.seconds * 99);
-        self.runs.entry(short(&pod.run)).or_insert(first_day && whole_day);
+        // Pods that are over or wait for a node are still listed.
+        if pod.running_seconds != Some(0) {
+            self.pods.insert(short(&format!("{}\0{}", pod.pod.name, pod.run)));
+            let whole_day = pod.running_seconds.is_some_and(|ran| ran * 100 >= facts.seconds * 99);
+            self.runs.entry(short(&pod.run)).or_insert(first_day && whole_day);
+        }
         if let Some(profile) = &pod.slice_profile {
             self.last_slice_request = Some((facts.day, profile.clone()));
         }
-        if let Some(how) = shared {
+        if let Some(profile) = shared.and_then(|how| how.strip_prefix("MIG")) {
+            // Under the single strategy a slice is asked for as a whole GPU; the node tells.
+            let profile = if profile.is_empty() { "unknown" } else { profile.trim_start() };
+            self.last_slice_request = Some((facts.day, profile.to_owned()));
+        } else if let Some(how) = shared {
             self.last_shared = Some((facts.day, how.clone()));
         } else {
+            let (interval, gpus) = (facts.interval_seconds.max(1), u64::from(pod.gpus.max(1)));
             let seconds = pod.running_seconds.unwrap_or(facts.seconds).min(facts.seconds);
-            self.expected += seconds * u64::from(pod.gpus.max(1)) / facts.interval_seconds.max(1);
+            let expected = seconds * gpus / interval;
+            self.expected += expected;
+            // Samples under the name of a pod that is over must not stand for those that another pod lacks.
+            self.had += samples.min(expected + GRAIN_SECONDS * gpus / interval);
         }
     }
 
@@ -326,6 +384,7 @@ impl Usage {
             self.gaps.insert(DataGap::DraManaged);
         }
         let model = reading.model_name.clone();
+        self.last_model.clone_from(&model);
         let place = match handed {
             Handed::Shared(how) => {
                 self.last_shared = Some((day, how.clone()));
@@ -341,7 +400,6 @@ impl Usage {
         if let Some(mib) = reading.impossible {
             self.gaps.insert(DataGap::ImpossibleReading { card: reading.card.clone(), mib });
         }
-        self.had += reading.samples;
         if self.last_alone.as_ref().is_none_or(|(seen, _)| *seen <= day) {
             self.last_alone = Some((day, place.clone()));
         }
@@ -388,7 +446,7 @@ impl Usage {
         }
         let (model_name, figures) = match best {
             Some((Place::Whole { model } | Place::Slice { model, .. }, figures)) => (model, figures),
-            None => (String::new(), Figures::default()),
+            None => (std::mem::take(&mut self.last_model), Figures::default()),
         };
         if figures.peak.is_none() && self.last_shared.is_none() {
             gaps.insert(DataGap::NoSamples);
@@ -440,104 +498,25 @@ impl Usage {
     }
 }
 
-/// Figures of one workload on one kind of card or slice.
-#[derive(Debug, Default)]
-struct Figures {
-    peak: Option<Peak>,
-    daily: BTreeMap<Date, Option<Mib>>,
-    typical: Option<Mib>,
-    samples: u64,
-    worst: [Option<(Ratio, Date)>; 3],
-    /// Days on which a reading lacked the source.
-    lacking: [BTreeSet<Date>; 3],
-    /// Worst of each reading's best source.
-    mixed: Option<(Ratio, Date, ComputeSource)>,
-    lacking_all: BTreeSet<Date>,
-    bandwidth_p99: Option<Ratio>,
-    kernel_width_p95: Option<Ratio>,
-    media: Option<bool>,
-    plateau: Plateau,
-}
-
-const SOURCES: [ComputeSource; 3] =
-    [ComputeSource::SmActive, ComputeSource::GrEngineActive, ComputeSource::GpuUtil];
-/// Readings of fewer samples say nothing about a percentile, and profiling counters start later than memory.
-const FEW_SAMPLES: u64 = 5;
-/// Days of a better compute source that stand for the whole window: the default of `min_history_days`. Doubled, a
-/// cluster that enables SM_ACTIVE on our advice waits a month for its first proposal.
-const ENOUGH_DAYS: usize = 14;
-
-impl Figures {
-    fn peak_memory(&self) -> Option<Mib> {
-        self.peak.as_ref().map(|peak| peak.memory)
+/// The first day with samples, cut to the time since they began: retention or the exporter's installation ended or
+/// began in its middle, and nobody has to answer for the hours before.
+fn began_in_the_day(facts: &DayFacts) -> Option<DayFacts> {
+    // One pod may have followed another on a card: its samples together tell how long it was seen.
+    let mut seen: BTreeMap<(&str, Option<&SliceName>), u64> = BTreeMap::new();
+    for reading in &facts.cards {
+        *seen.entry((&reading.card, reading.slice.as_ref())).or_default() += reading.samples;
     }
-
-    fn add(&mut self, day: Date, reading: &CardReading) {
-        if reading.samples == 0 && reading.peak.is_none() {
-            return;
-        }
-        self.samples += reading.samples;
-        let today = self.daily.entry(day).or_default();
-        *today = (*today).max(reading.peak);
-        self.typical = self.typical.max(reading.median);
-        if let (Some(memory), Some(pod)) = (reading.peak, &reading.pod)
-            && self.peak.as_ref().is_none_or(|peak| memory > peak.memory)
-        {
-            self.peak = Some(Peak { memory, pod: pod.name.clone(), card: reading.card.clone(), day });
-        }
-        for (i, p99) in reading.compute_p99.iter().enumerate() {
-            match p99 {
-                Some(p99) => {
-                    let worst = &mut self.worst[i];
-                    if worst.is_none_or(|(before, _)| *p99 > before) {
-                        *worst = Some((*p99, day));
-                    }
-                }
-                None if reading.samples >= FEW_SAMPLES => {
-                    self.lacking[i].insert(day);
-                }
-                None => {}
-            }
-        }
-        let best = reading.compute_p99.iter().zip(SOURCES).find_map(|(p99, source)| Some(((*p99)?, source)));
-        match best {
-            Some((p99, source)) => {
-                if self.mixed.is_none_or(|(before, _, _)| p99 > before) {
-                    self.mixed = Some((p99, day, source));
-                }
-            }
-            None if reading.samples >= FEW_SAMPLES => {
-                self.lacking_all.insert(day);
-            }
-            None => {}
-        }
-        self.bandwidth_p99 = self.bandwidth_p99.max(reading.bandwidth_p99);
-        self.kernel_width_p95 = self.kernel_width_p95.max(reading.kernel_width_p95);
-        self.media = match (self.media, reading.media_engines_used) {
-            (Some(a), Some(b)) => Some(a || b),
-            (a, b) => a.or(b),
-        };
-        if let (Some(peak), Some(median)) = (reading.peak, reading.median) {
-            self.plateau.add(peak, median, reading.samples);
-        }
+    let samples = seen.into_values().max()?;
+    let seconds = samples.saturating_mul(facts.interval_seconds).max(1);
+    if seconds >= facts.seconds {
+        return None;
     }
-
-    /// The best source that covers the window; else the worst over each day's own best source.
-    fn compute(&self) -> Option<Compute> {
-        let enough = |lacking: &BTreeSet<Date>| {
-            let covered = self.daily.len().saturating_sub(lacking.len());
-            covered >= ENOUGH_DAYS || covered * 10 >= self.daily.len() * 9
-        };
-        for (i, source) in SOURCES.into_iter().enumerate() {
-            if let Some((p99, day)) = self.worst[i]
-                && enough(&self.lacking[i])
-            {
-                return Some(Compute { p99, source, day });
-            }
-        }
-        let (p99, day, source) = self.mixed?;
-        enough(&self.lacking_all).then_some(Compute { p99, source, day })
+    let mut cut = facts.clone();
+    cut.seconds = seconds;
+    for pod in &mut cut.pods {
+        pod.running_seconds = pod.running_seconds.map(|ran| ran * seconds / facts.seconds.max(1));
     }
+    Some(cut)
 }
 
 fn days_between(from: Date, to: Date) -> i64 {

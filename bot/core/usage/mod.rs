@@ -2,6 +2,7 @@
 //!
 //! Whether that is enough evidence, and what it fits, is the question of `fit`.
 
+mod figures;
 pub mod fold;
 pub mod quality;
 
