@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use anyhow::Context as _;
 use jiff::Timestamp;
 use slicewright_core::fit::{FitReport, Reason};
-use slicewright_core::ids::WorkloadId;
+use slicewright_core::ids::{PoolId, WorkloadId};
 use slicewright_core::inventory::{Declared, Inventory, MigStrategy, Operator};
 use slicewright_core::plan::check::check;
 use slicewright_core::plan::pool::{Pool, pools};
 use slicewright_core::plan::{Nothing, Outcome, Request, plan, weigh_one};
 use slicewright_core::policy::{Layer, Policy, PolicySettings, policy};
-use slicewright_core::usage::{Measured, declared as declared_memory};
+use slicewright_core::usage::{DataGap, Measured, declared as declared_memory};
 
 use super::{Engine, Inputs};
 use crate::infra::{self, Scope, Snapshot};
@@ -44,6 +44,31 @@ pub struct Analysis {
     pub elsewhere: Vec<FitReport>,
     /// How the questions went.
     pub stats: QueryStats,
+}
+
+impl Analysis {
+    /// Why the facts about a pool are incomplete, so that nothing about it may be written: part of the window could not
+    /// be read, or a node that offers GPUs shows no card now.
+    pub fn unsure(&self, pool: &PoolId) -> Option<String> {
+        let pool = self.pools.iter().find(|known| known.id == *pool)?;
+        let silent = self.inventory.nodes.iter().find(|node| {
+            pool.nodes.contains(&node.name) && node.cards.is_empty() && node.gpu_allocatable.values().any(|n| *n > 0)
+        });
+        if let Some(node) = silent {
+            return Some(format!(
+                "held: {} offers GPUs and shows no sample of them now, so that nothing is decided until it does",
+                node.name
+            ));
+        }
+        self.inventory
+            .workloads
+            .iter()
+            .filter(|workload| workload.pods.iter().any(|pod| pool.nodes.contains(&pod.node)))
+            .filter_map(|workload| self.measured.profiles.get(&workload.id))
+            .flat_map(|profile| &profile.gaps)
+            .find(|gap| matches!(gap, DataGap::IncompleteAnswer { .. }))
+            .map(|gap| format!("held: {gap}"))
+    }
 }
 
 impl Engine {

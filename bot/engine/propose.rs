@@ -94,6 +94,13 @@ impl Engine {
         let mut clusters = Vec::new();
         for settings in self.clusters(wishes.cluster.as_deref())? {
             let analysis = self.analyse(settings, inputs, progress).await?;
+            anyhow::ensure!(
+                analysis.measured.data_quality.n_cards > 0,
+                "cluster `{}`: no sample of `DCGM_FI_DEV_FB_USED` in {} days, so nothing is proposed and nothing is \
+                 closed: check `prometheus.url` and `prometheus.matchers`; `slicewright doctor` says more",
+                settings.name,
+                self.settings().window_days()
+            );
             let forge = inputs.forges.get(&settings.name).context("the cluster has no repository")?;
             let base_branch = settings.repository.branch.clone().unwrap_or_else(|| "main".to_owned());
             let pools = self.propose_pools(&analysis, forge.as_ref(), &base_branch, wishes)?;
@@ -159,7 +166,11 @@ impl Engine {
             heads: found.unfinished_head.iter().cloned().collect(),
         };
         let today = jiff::tz::Offset::UTC.to_datetime(analysis.at).date();
-        let action = decide(&found.observed(), wanted.as_ref(), &own, today);
+        let action = match analysis.unsure(pool) {
+            // What is missing now may be why a plan is gone or looks different.
+            Some(reason) => Action::Leave { reason },
+            None => decide(&found.observed(), wanted.as_ref(), &own, today),
+        };
         let mut report = PoolReport {
             pool: pool.clone(),
             branch: branch.to_owned(),

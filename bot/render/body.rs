@@ -61,7 +61,17 @@ pub(super) fn body(view: &View<'_>) -> Result<Rendered, RenderError> {
             *text = templates.fill(section.template, &page)?;
         }
     }
-    Ok(Rendered { title: page::title(view.plan), body: join(&texts), draft: !page::draft(view).is_empty() })
+    let body = match view.dialect {
+        super::Dialect::GitHub | super::Dialect::GitLab => join(&texts),
+        super::Dialect::Local | super::Dialect::Terminal => plain_money(&join(&texts)),
+    };
+    Ok(Rendered { title: page::title(view.plan), body, draft: !page::draft(view).is_empty() })
+}
+
+/// Amounts as people write them. `\$` and the joiner keep a forge from reading mathematics or a snippet's number into
+/// an amount; a file is read as it is. A dollar sign after a blank cannot end a formula, so nothing opens one either.
+fn plain_money(text: &str) -> String {
+    text.replace(" \\$\u{2060}", " $")
 }
 
 /// Which sections go so that the others have at most `budget` bytes: lowest rank first; what then still finds room

@@ -157,7 +157,7 @@ impl Page {
             rollout: plan.rollout.iter().map(step).collect(),
             rollback: plan.rollback.iter().map(step).collect(),
             side_effects: view.changes.side_effects.iter().chain(&plan.notes).cloned().collect(),
-            nodes: plan.nodes.iter().map(node).collect(),
+            nodes: plan.nodes.iter().map(|outcome| node(outcome, plan.method)).collect(),
             evidence: plan.items.iter().map(|item| evidence::evidence(item, view)).collect(),
             queries: view.queries.to_vec(),
             kept: plan.kept.iter().map(kept).collect(),
@@ -359,20 +359,21 @@ fn step(step: &Step) -> StepLine {
     }
 }
 
-fn node(node: &NodeOutcome) -> NodeLine {
+fn node(node: &NodeOutcome, method: Method) -> NodeLine {
     let lines = |texts: Vec<String>| if texts.is_empty() { "—".to_owned() } else { texts.join("; ") };
     let cards = |cards: &[CardUse]| lines(cards.iter().map(ToString::to_string).collect());
     NodeLine {
         name: node.name.clone(),
-        fate: fate(node.fate),
+        fate: fate(node.fate, method),
         before: cards(&node.before),
         after: cards(&node.after),
         restarts: lines(node.restarts.clone()),
     }
 }
 
-pub(super) fn fate(fate: NodeFate) -> &'static str {
+fn fate(fate: NodeFate, method: Method) -> &'static str {
     match fate {
+        NodeFate::Touched if method == Method::TimeSlicing => "its cards are shared",
         NodeFate::Freed => "freed",
         NodeFate::Touched => "drained, changed, used again",
         NodeFate::Untouched => "as it is",

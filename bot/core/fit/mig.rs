@@ -216,18 +216,23 @@ pub(super) fn cautions(question: &Question<'_>, verdict: &Verdict) -> Vec<Reason
     cautions
 }
 
-/// The last third of the days peaks more than a tenth above the first third.
+/// The usual daily peak of the last third of the days is more than a tenth above that of the first third. Medians, so
+/// that one busy day is no growth.
 fn growth(profile: &WorkloadProfile) -> Option<Reason> {
     let days = &profile.daily_peaks;
     let third = days.len() / 3;
-    let highest = |days: &[crate::usage::DayPeak]| days.iter().map(|day| day.memory).max();
-    let first = highest(days.get(..third)?)?;
-    let last = highest(days.get(days.len() - third..)?)?;
+    let usual = |days: &[crate::usage::DayPeak]| {
+        let mut peaks: Vec<Mib> = days.iter().map(|day| day.memory).collect();
+        peaks.sort_unstable();
+        peaks.get(peaks.len() / 2).copied()
+    };
+    let first = usual(days.get(..third)?)?;
+    let last = usual(days.get(days.len() - third..)?)?;
     (last.0 * 10 > first.0 * 11).then(|| {
         Reason::new(
             "growing",
             format!(
-                "its daily peak grew from {first} to {last} between the first and last {third} days of the window"
+                "its usual daily peak grew from {first} to {last} between the first and last {third} days of the window"
             ),
         )
     })

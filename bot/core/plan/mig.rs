@@ -665,7 +665,7 @@ fn proof(ground: &Ground<'_>, found: &Assignment, geometry: &Geometry) -> Proof 
     let certificate = &found.cut.certificate;
     let mut rows: Vec<_> = certificate.rows.iter().enumerate().collect();
     rows.sort_by_key(|(i, row)| (Some(*i) != certificate.binding, std::cmp::Reverse(row.n_cards), *i));
-    for (i, row) in rows {
+    for (i, row) in rows.into_iter().filter(|(_, row)| row.needed > 0) {
         let binding = Some(i) == certificate.binding;
         sentences.push(if binding { row.to_string() } else { format!("also {row}") });
     }

@@ -83,7 +83,7 @@ pub(super) fn rollback(plan: &Plan, request: &Request<'_>) -> Vec<Step> {
     }
     if !commands.is_empty() {
         let mut back = step("Where labels are not applied by the pipeline, set them back by hand.", commands);
-        back.on_failure = Some(stuck(request));
+        back.on_failure = (plan.method == Method::Mig).then(|| stuck(request));
         steps.push(back);
     }
     steps
@@ -113,8 +113,8 @@ fn drain_for_mig(plan: &Plan, node: &NodeOutcome) -> Step {
             );
             if !single.is_empty() {
                 text.push_str(&format!(
-                    "; downtime of {}, which has one replica",
-                    single.iter().map(|name| format!("{name}'s service")).collect::<Vec<_>>().join(" and ")
+                    "; downtime of {}, with one replica",
+                    single.join(" and ")
                 ));
             }
             text

@@ -47,10 +47,8 @@ impl Saving {
             .map(|price| price.per_hour.clone())
             .min()
             .map(|per_hour| per_hour.times(fewer).per_month_from_hour());
-        self.condition = format!(
-            "the bill falls when the autoscaler has removed {}",
-            counted(before.saturating_sub(after), "empty node")
-        );
+        self.condition =
+            format!("the autoscaler has to remove {}", counted(before.saturating_sub(after), "empty node"));
     }
 }
 
@@ -105,11 +103,11 @@ fn price_source(request: &Request<'_>) -> String {
 
 fn condition(kind: PoolKind, n_freed: usize) -> String {
     if n_freed == 0 {
-        return "no node goes: the freed cards are room for others, the bill stays".to_owned();
+        return "a node has to go, and none does: the freed cards are room for others".to_owned();
     }
     let nodes = counted(n_freed, "drained node");
     match kind {
-        PoolKind::Static => format!("the bill falls when a person takes the {nodes} out of service"),
-        PoolKind::Elastic => format!("the bill falls when the autoscaler has removed the {nodes}"),
+        PoolKind::Static => format!("a person has to take the {nodes} out of service"),
+        PoolKind::Elastic => format!("the autoscaler has to remove the {nodes}"),
     }
 }

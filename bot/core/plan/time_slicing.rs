@@ -459,11 +459,7 @@ fn proof(group: &Group, usable: Mib, policy: &TimeSlicingPolicy, taint: Option<&
             )
         }
         Limit::MaxReplicas => format!("{} replicas are the most that policy allows", group.replicas),
-        Limit::Pods => format!(
-            "all {} pods fit on one card: fewer than {} is impossible",
-            group.n_pods,
-            counted(n_cards as usize, "card")
-        ),
+        Limit::Pods => format!("all {} pods fit on one card", group.n_pods),
     });
     sentences.push(format!(
         "{} pods at {} a card need {}: no plan with this many replicas can use fewer",
