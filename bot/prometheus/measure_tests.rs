@@ -88,7 +88,10 @@ fn recordings_of_real_servers_give_what_is_written_beside_them() {
     for entry in std::fs::read_dir(cases()).unwrap() {
         let folder = entry.unwrap().path();
         let (settings, answers) = case(&folder);
-        let found = summary(&run(&settings, &Recorded::new(answers)).unwrap());
+        let found = run(&settings, &Recorded::new(answers)).unwrap();
+        let text = serde_json::to_string(&found.measured).unwrap();
+        assert_eq!(serde_json::from_str::<Measured>(&text).unwrap(), found.measured);
+        let found = summary(&found);
         let expected = std::fs::read_to_string(folder.join("expected.txt")).unwrap_or_default();
         if std::env::var_os("UPDATE_CASES").is_some() {
             std::fs::write(folder.join("expected.txt"), &found).unwrap();

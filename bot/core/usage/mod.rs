@@ -231,6 +231,8 @@ impl fmt::Display for DataGap {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measured {
     /// One profile a workload, by id; where it ran on several models, the one with the highest peak.
+    /// Serialised as a list: JSON has no structured keys.
+    #[serde(with = "by_workload")]
     pub profiles: BTreeMap<WorkloadId, WorkloadProfile>,
     /// Smallest framebuffer seen a model: `nvidia.com/gpu.memory` labels and `FB_TOTAL`.
     pub smallest_framebuffer: BTreeMap<String, Mib>,
@@ -290,4 +292,27 @@ pub enum Severity {
     Warning,
     /// Good to know.
     Note,
+}
+
+/// Profiles as a list on the wire, each with its workload inside.
+mod by_workload {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::{WorkloadId, WorkloadProfile};
+
+    pub(super) fn serialize<S: Serializer>(
+        profiles: &BTreeMap<WorkloadId, WorkloadProfile>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(profiles.values())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<BTreeMap<WorkloadId, WorkloadProfile>, D::Error> {
+        let list = Vec::<WorkloadProfile>::deserialize(deserializer)?;
+        Ok(list.into_iter().map(|profile| (profile.workload.clone(), profile)).collect())
+    }
 }
