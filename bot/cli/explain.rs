@@ -26,7 +26,11 @@ pub(super) async fn run(args: &ExplainArgs, out: &mut Out) -> anyhow::Result<u8>
         }
     }
     if found == 0 {
-        anyhow::bail!("no workload `{}` holds or held a GPU in the window{}", args.workload, similar(&known, &args.workload));
+        anyhow::bail!(
+            "no workload `{}` holds or held a GPU in the window{}",
+            args.workload,
+            similar(&known, &args.workload)
+        );
     }
     Ok(DONE)
 }

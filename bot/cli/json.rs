@@ -313,8 +313,12 @@ fn quality(quality: &DataQuality) -> JsonQuality {
 
 fn pool(cluster: &ClusterReport, report: &PoolReport) -> JsonPool {
     let analysis = &cluster.analysis;
-    let outcome =
-        analysis.pools.iter().zip(&analysis.outcomes).find(|(pool, _)| pool.id == report.pool).map(|(_, o)| o);
+    let outcome = analysis
+        .pools
+        .iter()
+        .zip(&analysis.outcomes)
+        .find(|(pool, _)| pool.id == report.pool)
+        .map(|(_, o)| o);
     let (reasons, all_kept): (&[Reason], &[Kept]) = match outcome {
         Some(Outcome::Nothing(nothing)) => (&nothing.reasons, &nothing.kept),
         Some(Outcome::Plan(plan)) => (&[], &plan.kept),
@@ -327,10 +331,9 @@ fn pool(cluster: &ClusterReport, report: &PoolReport) -> JsonPool {
         action_reason: report.action.reason().to_owned(),
         url: report.url.clone(),
         proposal: match outcome {
-            Some(Outcome::Plan(plan)) => report
-                .proposal
-                .as_ref()
-                .map(|text| proposal(plan, text, &analysis.measured.profiles)),
+            Some(Outcome::Plan(plan)) => {
+                report.proposal.as_ref().map(|text| proposal(plan, text, &analysis.measured.profiles))
+            }
             Some(Outcome::Nothing(_)) | None => None,
         },
         reasons: reasons.iter().map(reason).collect(),

@@ -192,6 +192,29 @@ impl Resources {
         }
     }
 
+    /// The larger of each figure.
+    #[must_use]
+    pub fn larger(self, other: Self) -> Self {
+        Self {
+            cpu_milli: self.cpu_milli.max(other.cpu_milli),
+            memory_bytes: self.memory_bytes.max(other.memory_bytes),
+            ephemeral_bytes: self.ephemeral_bytes.max(other.ephemeral_bytes),
+            pods: self.pods.max(other.pods),
+        }
+    }
+
+    /// Each figure `n` times, saturating.
+    #[must_use]
+    pub fn times(self, n: u32) -> Self {
+        let n = u64::from(n);
+        Self {
+            cpu_milli: self.cpu_milli.saturating_mul(n),
+            memory_bytes: self.memory_bytes.saturating_mul(n),
+            ephemeral_bytes: self.ephemeral_bytes.saturating_mul(n),
+            pods: self.pods.saturating_mul(n),
+        }
+    }
+
     /// Every figure of `self` is at most that of `room`. A room of 0 bytes of storage means "not stated".
     pub fn fits_in(self, room: Self) -> bool {
         self.cpu_milli <= room.cpu_milli

@@ -11,6 +11,7 @@ use slicewright_core::plan::check::check;
 use slicewright_core::plan::pool::{Pool, pools};
 use slicewright_core::plan::{Nothing, Outcome, Request, plan, weigh_one};
 use slicewright_core::policy::{Layer, Policy, PolicySettings, policy};
+use slicewright_core::units::Mib;
 use slicewright_core::usage::{DataGap, Measured, declared as declared_memory};
 
 use super::{Engine, Inputs};
@@ -52,7 +53,9 @@ impl Analysis {
     pub fn unsure(&self, pool: &PoolId) -> Option<String> {
         let pool = self.pools.iter().find(|known| known.id == *pool)?;
         let silent = self.inventory.nodes.iter().find(|node| {
-            pool.nodes.contains(&node.name) && node.cards.is_empty() && node.gpu_allocatable.values().any(|n| *n > 0)
+            pool.nodes.contains(&node.name)
+                && node.cards.is_empty()
+                && node.gpu_allocatable.values().any(|n| *n > 0)
         });
         if let Some(node) = silent {
             return Some(format!(
@@ -105,11 +108,12 @@ impl Engine {
             window_days: self.settings().window_days(),
             matchers: cluster.prometheus.matchers.clone(),
             concurrency: cluster.prometheus.concurrency(),
+            model_memory: self.model_memory(),
             ..MeasureSettings::new(&cluster.name, inputs.at)
         };
-        let measurement = measure(source, &wanted, progress)
-            .await
-            .with_context(|| format!("cluster `{}`: cannot measure it, so nothing is decided", cluster.name))?;
+        let measurement = measure(source, &wanted, progress).await.with_context(|| {
+            format!("cluster `{}`: cannot measure it, so nothing is decided", cluster.name)
+        })?;
         let (inventory, mut measured) = (measurement.inventory, measurement.measured);
         for (id, profile) in &mut measured.profiles {
             if let Some(declared) = declared.workloads.get(id) {
@@ -165,6 +169,17 @@ impl Engine {
             elsewhere,
             stats: measurement.stats,
         })
+    }
+
+    /// The whole card's memory by every name of a product, for readings that cannot be true.
+    fn model_memory(&self) -> BTreeMap<String, Mib> {
+        let products = self.catalog().models().iter().filter_map(|model| Some((model, model.framebuffer?)));
+        products
+            .flat_map(|(model, memory)| model.products.iter().map(move |product| (product, memory)))
+            .flat_map(|(product, memory)| {
+                std::iter::once(&product.name).chain(&product.aliases).map(move |name| (name.clone(), memory))
+            })
+            .collect()
     }
 
     fn policies(
@@ -225,7 +240,9 @@ fn sound(request: &Request<'_>, outcome: Outcome) -> Outcome {
             .into_iter()
             .map(|text| {
                 Reason::new("check-failed", format!("the plan failed a check of its own: {text}"))
-                    .with_advice("this is a defect of Slicewright: please report it with `slicewright record`")
+                    .with_advice(
+                        "this is a defect of Slicewright: please report it with `slicewright record`",
+                    )
             })
             .collect(),
         kept,

@@ -61,12 +61,14 @@ fn repository(analysis: &Analysis) -> Vec<Finding> {
             "keep the ClusterPolicy in the repository, or set `gpu_operator.mig_strategy`",
         ));
     }
-    let labelled = analysis.inventory.nodes.iter().filter(|n| analysis.declared.node_labels.contains_key(&n.name));
+    let labelled =
+        analysis.inventory.nodes.iter().filter(|n| analysis.declared.node_labels.contains_key(&n.name));
     if labelled.count() < analysis.inventory.nodes.len() {
         findings.push(finding(
             "no-node-manifests",
             Severity::Note,
-            "some GPU nodes have no `Node` manifest in the repository: their labels come as a script".to_owned(),
+            "some GPU nodes have no `Node` manifest in the repository: their labels come as a script"
+                .to_owned(),
             "let the pipeline run the script, or keep `Node` manifests",
         ));
     }

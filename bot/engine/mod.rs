@@ -128,8 +128,8 @@ impl Engine {
     pub fn live(&self, only: Option<&str>, at: Timestamp) -> anyhow::Result<Inputs> {
         let mut inputs = Inputs { at, sources: BTreeMap::new(), forges: BTreeMap::new() };
         for cluster in self.clusters(only)? {
-            let client = Client::new(&cluster.prometheus)
-                .with_context(|| format!("cluster `{}`", cluster.name))?;
+            let client =
+                Client::new(&cluster.prometheus).with_context(|| format!("cluster `{}`", cluster.name))?;
             inputs.sources.insert(cluster.name.clone(), Source::Live(client));
             inputs.forges.insert(cluster.name.clone(), self.forge(cluster)?);
         }

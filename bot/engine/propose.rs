@@ -287,7 +287,8 @@ fn summary(analysis: &Analysis, changes: &ChangeSet) -> render::ChangeSummary {
 /// The questions with which a reader can check the figures, in the dialect of the cluster's exporter.
 fn queries(analysis: &Analysis, plan: &Plan) -> Vec<render::Query> {
     let exported = analysis.measured.data_quality.pod_label.starts_with("exported_");
-    let (namespace, pod) = if exported { ("exported_namespace", "exported_pod") } else { ("namespace", "pod") };
+    let (namespace, pod) =
+        if exported { ("exported_namespace", "exported_pod") } else { ("namespace", "pod") };
     let days = analysis.measured.data_quality.days_had.max(1);
     plan.items
         .iter()
@@ -390,9 +391,9 @@ impl Pass<'_> {
                 files: wanted.files.clone(),
             };
             match self.forge.publish(self.branch, self.found.branch_head.as_deref(), &commit) {
-                Err(ForgeError::Conflict { what }) => anyhow::bail!(
-                    "{what} moved while the change was made: nothing was written; run again"
-                ),
+                Err(ForgeError::Conflict { what }) => {
+                    anyhow::bail!("{what} moved while the change was made: nothing was written; run again")
+                }
                 published => published.with_context(|| format!("cannot write branch `{}`", self.branch))?,
             }
         } else {

@@ -124,7 +124,11 @@ impl Recording {
                 skipped: cluster.tree.skipped.clone(),
             })?;
             for (path, bytes) in &cluster.tree.files {
-                write(&Line::File { cluster: name.clone(), path: path.clone(), content: Content::of(bytes) })?;
+                write(&Line::File {
+                    cluster: name.clone(),
+                    path: path.clone(),
+                    content: Content::of(bytes),
+                })?;
             }
             for (branch, found) in &cluster.found {
                 write(&Line::Found(Box::new(FoundLine::of(name, branch, found))))?;
@@ -181,7 +185,9 @@ impl Recording {
                 self.at = at;
                 self.config = config;
             }
-            Line::Cluster { name, own_emails } => self.clusters.entry(name).or_default().own_emails = own_emails,
+            Line::Cluster { name, own_emails } => {
+                self.clusters.entry(name).or_default().own_emails = own_emails
+            }
             Line::Answer { cluster, answer } => self.cluster(&cluster)?.answers.push(answer),
             Line::Repository { cluster, commit, skipped } => {
                 let tree = &mut self.cluster(&cluster)?.tree;
@@ -219,10 +225,7 @@ impl Content {
             Self::Hex(digits) => {
                 let digits = digits.as_bytes();
                 anyhow::ensure!(digits.len().is_multiple_of(2), "an odd number of hexadecimal digits");
-                digits
-                    .chunks(2)
-                    .map(|pair| Ok(u8::from_str_radix(std::str::from_utf8(pair)?, 16)?))
-                    .collect()
+                digits.chunks(2).map(|pair| Ok(u8::from_str_radix(std::str::from_utf8(pair)?, 16)?)).collect()
             }
         }
     }
@@ -478,7 +481,9 @@ mod tests {
     #[test]
     fn a_recording_that_was_cut_off_is_refused() {
         let mut text = String::new();
-        flate2::read::GzDecoder::new(sample().to_bytes().unwrap().as_slice()).read_to_string(&mut text).unwrap();
+        flate2::read::GzDecoder::new(sample().to_bytes().unwrap().as_slice())
+            .read_to_string(&mut text)
+            .unwrap();
         let cut: String = text.lines().take(3).map(|line| format!("{line}\n")).collect();
         let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         packed.write_all(cut.as_bytes()).unwrap();

@@ -121,7 +121,9 @@ impl Format for GpuOperator {
                         Sharing { key, resource, replicas: *replicas, fail: *fail_requests_greater_than_one };
                     set_plugin(edition, draft, &wish)
                 }
-                Change::LabelNodes { .. } | Change::LabelGroup { .. } | Change::SetWorkloadResource { .. } => return true,
+                Change::LabelNodes { .. }
+                | Change::LabelGroup { .. }
+                | Change::SetWorkloadResource { .. } => return true,
             };
             if let Err(manual) = outcome {
                 draft.manual(manual);
@@ -220,7 +222,9 @@ pub(super) fn map_names(changes: &[Change], operator: &Operator) -> BTreeSet<Str
         .filter_map(|change| match change {
             Change::SetMigConfig { .. } => Some(mig_map_name(operator).0),
             Change::SetPluginConfig { .. } => Some(plugin_map_name(operator).0.to_owned()),
-            Change::LabelNodes { .. } | Change::LabelGroup { .. } | Change::SetWorkloadResource { .. } => None,
+            Change::LabelNodes { .. } | Change::LabelGroup { .. } | Change::SetWorkloadResource { .. } => {
+                None
+            }
         })
         .collect()
 }

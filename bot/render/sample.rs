@@ -8,9 +8,8 @@ use slicewright_core::fit::{Candidate, FitReport, Needs, Reason, Verdict};
 use slicewright_core::ids::{PoolId, WorkloadId};
 use slicewright_core::plan::saving::Saving;
 use slicewright_core::plan::{
-    CardUse,
-    Alternative, Change, Confidence, Goal, Item, Kept, NodeFate, NodeOutcome, Plan, PoolKind, Proof, Risk,
-    RiskLevel, Step,
+    Alternative, CardUse, Change, Confidence, Goal, Item, Kept, NodeFate, NodeOutcome, Plan, PoolKind, Proof,
+    Risk, RiskLevel, Step,
 };
 use slicewright_core::policy::Method;
 use slicewright_core::units::{Mib, Money, Ratio};

@@ -157,10 +157,8 @@ impl ServiceSettings {
     /// # Errors
     /// When it cannot be used, with the place.
     pub fn parse(text: &str, shown: &str, folder: &Path) -> Result<Self, SettingsError> {
-        let mut settings: Self = serde_saphyr::from_str(text).map_err(|error| SettingsError::Invalid {
-            path: shown.to_owned(),
-            text: error.to_string(),
-        })?;
+        let mut settings: Self = serde_saphyr::from_str(text)
+            .map_err(|error| SettingsError::Invalid { path: shown.to_owned(), text: error.to_string() })?;
         settings.check().map_err(|(place, problem)| SettingsError::Contradiction {
             path: shown.to_owned(),
             place,
@@ -213,7 +211,10 @@ impl ServiceSettings {
                 return wrong(&place("name"), &format!("`{}` is named twice", cluster.name));
             }
             if cluster.prometheus.url.is_empty() {
-                return wrong(&place("prometheus.url"), "say where Prometheus is: `https://prometheus.example.com`");
+                return wrong(
+                    &place("prometheus.url"),
+                    "say where Prometheus is: `https://prometheus.example.com`",
+                );
             }
             if cluster.repository.path.as_os_str().is_empty() {
                 return wrong(&place("repository.path"), "say where the git repository is");
@@ -221,7 +222,10 @@ impl ServiceSettings {
             let folders = cluster.repository.folders.iter().chain(&cluster.repository.new_files);
             for folder in folders {
                 if folder.starts_with('/') || folder.split('/').any(|part| part == "..") {
-                    return wrong(&place("repository"), &format!("`{folder}` must stay inside the repository"));
+                    return wrong(
+                        &place("repository"),
+                        &format!("`{folder}` must stay inside the repository"),
+                    );
                 }
             }
             let mut pools = BTreeSet::new();
@@ -261,7 +265,8 @@ fn check_rule(rule: &PolicyRule, place: &str) -> Result<(), (String, String)> {
     }
     Err((
         place.to_owned(),
-        "says nothing about whom it is for: give `namespaces`, `namespace_labels`, `workloads` or `kinds`".to_owned(),
+        "says nothing about whom it is for: give `namespaces`, `namespace_labels`, `workloads` or `kinds`"
+            .to_owned(),
     ))
 }
 
@@ -322,14 +327,41 @@ mod tests {
         let rule = serde_json::to_value(PolicyRule::default()).unwrap();
         for object in [policy, pool, prices, rule] {
             for key in object.as_object().unwrap().keys() {
-                assert!(uncommented.contains(&format!("{key}:")), "`{key}` is missing in config/example.yaml");
+                assert!(
+                    uncommented.contains(&format!("{key}:")),
+                    "`{key}` is missing in config/example.yaml"
+                );
             }
         }
         for key in [
-            "window_days", "branch_prefix", "author", "email", "catalog", "clusters", "url", "bearer_token_file",
-            "bearer_token_env", "username", "password_file", "password_env", "headers", "ca_file",
-            "timeout_seconds", "max_concurrency", "max_answer_mib", "matchers", "forge", "path", "branch",
-            "merge_requests", "folders", "new_files", "gpu_operator", "namespace", "version", "mig_strategy",
+            "window_days",
+            "branch_prefix",
+            "author",
+            "email",
+            "catalog",
+            "clusters",
+            "url",
+            "bearer_token_file",
+            "bearer_token_env",
+            "username",
+            "password_file",
+            "password_env",
+            "headers",
+            "ca_file",
+            "timeout_seconds",
+            "max_concurrency",
+            "max_answer_mib",
+            "matchers",
+            "forge",
+            "path",
+            "branch",
+            "merge_requests",
+            "folders",
+            "new_files",
+            "gpu_operator",
+            "namespace",
+            "version",
+            "mig_strategy",
         ] {
             assert!(uncommented.contains(&format!("{key}:")), "`{key}` is missing in config/example.yaml");
         }

@@ -37,8 +37,7 @@ impl Bot {
 
     /// Writes the configuration anew: the lines of `prometheus:`, more of the cluster's entry, more at the top.
     pub(super) fn configure(&self, prometheus: &str, more: &str, top: &str) {
-        let indented: String =
-            prometheus.lines().map(|line| format!("      {line}\n")).collect();
+        let indented: String = prometheus.lines().map(|line| format!("      {line}\n")).collect();
         let text = format!(
             "clusters:\n  - name: {}\n    prometheus:\n{indented}    repository:\n      path: {}\n      \
              merge_requests: {}\n{more}\n{top}",

@@ -136,8 +136,7 @@ fn a_training_job_and_a_greedy_server_are_left_alone_with_the_reasons() {
     assert!(bot.left().requests.is_empty() && bot.left().branches.len() == 1);
     assert!(shown.contains("each pod holds 8 GPUs"), "{shown}");
     assert!(shown.contains("not what it needs"), "{shown}");
-    let explained =
-        super::bot::ok(&bot.run(&["explain", "chat/llm-8b-chat", "--at", super::bot::AT]));
+    let explained = super::bot::ok(&bot.run(&["explain", "chat/llm-8b-chat", "--at", super::bot::AT]));
     assert!(explained.contains("--gpu-memory-utilization"), "{explained}");
     assert!(explained.contains("vllm:kv_cache_usage_perc"), "{explained}");
 }

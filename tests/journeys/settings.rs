@@ -11,8 +11,7 @@ fn bot(prometheus: &Prometheus) -> Bot {
 
 #[test]
 fn a_server_with_a_password_and_a_certificate_of_its_own_is_read() {
-    let prometheus = Prometheus::holding(&[&golden::dc1()])
-        .restart(Security { basic_auth: true, tls: true });
+    let prometheus = Prometheus::holding(&[&golden::dc1()]).restart(Security { basic_auth: true, tls: true });
     let bot = bot(&prometheus);
     std::fs::write(bot.file("password"), format!("{PASSWORD}\n")).unwrap();
     let ca = prometheus.ca_file().unwrap();
@@ -58,7 +57,9 @@ fn a_missing_configuration_is_named() {
 #[test]
 fn wrong_usage_ends_with_two() {
     let folder = tempfile::tempdir().unwrap();
-    for wrong in [&["propose", "--nonsense"][..], &["frobnicate"], &["explain"], &["propose", "--output", "xml"]] {
+    for wrong in
+        [&["propose", "--nonsense"][..], &["frobnicate"], &["explain"], &["propose", "--output", "xml"]]
+    {
         failed(&super::bot::run(folder.path(), wrong), 2);
     }
 }

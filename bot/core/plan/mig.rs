@@ -103,7 +103,7 @@ fn lay_of_the_land<'a>(request: &Request<'a>, weighed: &[Weighed<'_>]) -> Ground
                 .pods
                 .iter()
                 .map(|pod| pod.requests.map(Resources::from))
-                .reduce(|a, b| Some(larger(a?, b?)))
+                .reduce(|a, b| Some(a?.larger(b?)))
                 .flatten(),
         })
         .collect();
@@ -130,15 +130,6 @@ fn lay_of_the_land<'a>(request: &Request<'a>, weighed: &[Weighed<'_>]) -> Ground
         }
     }
     ground
-}
-
-fn larger(a: Resources, b: Resources) -> Resources {
-    Resources {
-        cpu_milli: a.cpu_milli.max(b.cpu_milli),
-        memory_bytes: a.memory_bytes.max(b.memory_bytes),
-        ephemeral_bytes: a.ephemeral_bytes.max(b.ephemeral_bytes),
-        pods: a.pods.max(b.pods),
-    }
 }
 
 fn site(request: &Request<'_>, weighed: &[Weighed<'_>], node: &Node) -> Result<Site, String> {

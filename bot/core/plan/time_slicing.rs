@@ -14,7 +14,7 @@ use crate::ids::slug;
 use crate::inventory::{Node, Resources, Sharing};
 use crate::pack::time_slicing::{Group, Limit, Limits, Pod, time_slicing};
 use crate::policy::{Method, TimeSlicingPolicy};
-use crate::units::{Mib, Ratio, counted, thousands};
+use crate::units::{Mib, Ratio, counted};
 
 /// Node label that chooses the device plugin's config.
 pub(super) const PLUGIN_LABEL: &str = "nvidia.com/device-plugin.config";
@@ -35,11 +35,10 @@ pub(super) fn plan(request: &Request<'_>, weighed: &[Weighed<'_>]) -> Result<Pla
     let pods = pods(request, &sharers);
     let answer = time_slicing(&pods, &limits(usable, &policy));
     let group = answer.one;
-    let n_cards = match group.n_cards {
-        Some(n_cards) if group.replicas >= 2 => n_cards,
-        _ => return Err(vec![too_few(&group, usable)]),
-    };
-    let chosen = choose(request, &sharers, n_cards)?;
+    if group.replicas < 2 || group.n_cards.is_none() {
+        return Err(vec![too_few(&group, usable)]);
+    }
+    let chosen = choose(request, &sharers, &group)?;
     Ok(assemble(request, weighed, &sharers, &model_name, model, &group, usable, &policy, &chosen))
 }
 
@@ -217,40 +216,46 @@ fn too_few(group: &Group, usable: Mib) -> Reason {
     }
 }
 
-/// Fewest nodes with enough cards: the largest first, then those where most of the pods are, then by name.
+/// Fewest nodes that hold all pods, by cards and by CPU, memory and pod slots: those that hold the most first, then
+/// those where most of the pods are, then by name.
 fn choose(
     request: &Request<'_>,
     sharers: &[&Weighed<'_>],
-    n_cards: u32,
+    group: &Group,
 ) -> Result<BTreeSet<String>, Vec<Reason>> {
+    let largest = sharers
+        .iter()
+        .flat_map(|w| &w.pods)
+        .map(|pod| pod.requests.map(Resources::from))
+        .reduce(|a, b| Some(a?.larger(b?)))
+        .flatten();
     let pods_on =
         |node: &Node| sharers.iter().flat_map(|w| &w.pods).filter(|pod| pod.node == node.name).count();
+    let mut nodes = Vec::new();
+    for node in pool_nodes(request).filter(|node| !request.pool.frozen.contains(&node.name)) {
+        let Some(holds) = largest.and_then(|largest| holds(sharers, node, largest, group.replicas)) else {
+            return Err(vec![room_unknown()]);
+        };
+        nodes.push((node, holds));
+    }
     let occupied = pool_nodes(request).filter(|node| pods_on(node) > 0).count();
-    let mut nodes: Vec<&Node> =
-        pool_nodes(request).filter(|node| !request.pool.frozen.contains(&node.name)).collect();
-    nodes.sort_by_key(|node| {
-        (std::cmp::Reverse(node.cards.len()), std::cmp::Reverse(pods_on(node)), node.name.clone())
+    nodes.sort_by_key(|(node, holds)| {
+        (std::cmp::Reverse(*holds), std::cmp::Reverse(pods_on(node)), node.name.clone())
     });
     let mut chosen = BTreeSet::new();
-    let mut cards = 0;
-    let mut room = Some(Resources::default());
-    for node in nodes {
-        if cards >= n_cards as usize {
+    let mut room = 0;
+    for (node, holds) in nodes {
+        if room >= group.n_pods {
             break;
         }
-        cards += node.cards.len();
+        room += holds;
         chosen.insert(node.name.clone());
-        let here: Resources = sharers
-            .iter()
-            .flat_map(|w| &w.pods)
-            .filter(|pod| pod.node == node.name)
-            .fold(Resources::default(), |sum, pod| sum.plus(pod.requests.unwrap_or_default().into()));
-        room = match (room, node.allocatable, node.requested) {
-            (Some(room), Some(allocatable), Some(requested)) => {
-                Some(room.plus(allocatable.minus(requested.minus(here))))
-            }
-            _ => None,
-        };
+    }
+    if room < group.n_pods {
+        return Err(vec![Reason::new(
+            "no-room-on-nodes",
+            format!("the nodes have CPU, memory and cards for {room} of {} pods", group.n_pods),
+        )]);
     }
     if chosen.len() >= occupied && request.pool.goal == Goal::Bill {
         return Err(vec![Reason::new(
@@ -261,31 +266,27 @@ fn choose(
             ),
         )]);
     }
-    // Pods can only move together when CPU, memory and pod slots are known to suffice.
-    let asked = sharers
+    Ok(chosen)
+}
+
+/// Pods of at most the `largest` size that the node holds: by its cards' replicas, and by what is left of CPU, memory,
+/// storage and pod slots when the sharers' own pods are taken off it. `None`: not known.
+fn holds(sharers: &[&Weighed<'_>], node: &Node, largest: Resources, replicas: u32) -> Option<u32> {
+    let here = sharers
         .iter()
         .flat_map(|w| &w.pods)
-        .try_fold(Resources::default(), |sum, pod| Some(sum.plus(pod.requests?.into())));
-    match (asked, room) {
-        (Some(asked), Some(room)) if asked.fits_in(room) => Ok(chosen),
-        (Some(asked), Some(room)) => Err(vec![Reason::new(
-            "no-room-on-nodes",
-            format!(
-                "the pods ask for {} mCPU and {} of memory together; {} have {} mCPU and {} left",
-                thousands(asked.cpu_milli),
-                Mib::from_bytes_ceil(asked.memory_bytes),
-                counted(chosen.len(), "node"),
-                thousands(room.cpu_milli),
-                Mib::from_bytes_ceil(room.memory_bytes)
-            ),
-        )]),
-        _ => Err(vec![
-            Reason::new("room-unknown", "how much CPU and memory the nodes have left is not known: no pod is moved")
-                .with_advice(
-                    "let kube-state-metrics expose pod requests and node allocatable (its defaults do) for GPU nodes",
-                ),
-        ]),
-    }
+        .filter(|pod| pod.node == node.name)
+        .try_fold(Resources::default(), |sum, pod| Some(sum.plus(pod.requests?.into())))?;
+    let room = node.allocatable?.minus(node.requested?.minus(here));
+    let cards = u32::try_from(node.cards.len()).unwrap_or(u32::MAX).saturating_mul(replicas);
+    (0..=cards).rev().find(|n| largest.times(*n).fits_in(room))
+}
+
+fn room_unknown() -> Reason {
+    Reason::new("room-unknown", "how much CPU and memory the nodes have left is not known: no pod is moved")
+        .with_advice(
+            "let kube-state-metrics expose pod requests and node allocatable (its defaults do) for GPU nodes",
+        )
 }
 
 #[expect(clippy::too_many_arguments, reason = "the parts of one plan, each computed by its own function")]

@@ -15,10 +15,8 @@ const SHARES: [(&str, &str); 7] = [
 ];
 
 /// Variables that switch taking memory at start on: name, the value that does, framework.
-const SWITCHES: [(&str, &str, &str); 2] = [
-    ("XLA_PYTHON_CLIENT_PREALLOCATE", "true", "JAX"),
-    ("TF_FORCE_GPU_ALLOW_GROWTH", "false", "TensorFlow"),
-];
+const SWITCHES: [(&str, &str, &str); 2] =
+    [("XLA_PYTHON_CLIENT_PREALLOCATE", "true", "JAX"), ("TF_FORCE_GPU_ALLOW_GROWTH", "false", "TensorFlow")];
 
 /// Notes a reservation that the flags prove; one that the series showed already gets its framework's name.
 ///
