@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::fleet::Fleet;
+use super::fleet::{Fleet, card_slots};
 use super::geometry::Layout;
 use super::limited::{Substitution, limited};
 use super::search::Choice;
@@ -26,6 +26,8 @@ pub(super) struct Seats<'a> {
     pub(super) stayed: BTreeSet<Place>,
     /// Replicas that restart.
     pub(super) restarts: i64,
+    /// Free slots of each type or larger that must remain: for rolling updates and spare cards.
+    pub(super) must_stay_free: Vec<i64>,
 }
 
 /// The cards that the cuts need beyond those that are there: only with an unknown table or few layouts.
@@ -42,13 +44,14 @@ pub(super) fn assign<'a>(problem: &'a Problem, fleet: &Fleet, choice: &Choice) -
         places: vec![BTreeSet::new(); problem.items.len()],
         stayed: BTreeSet::new(),
         restarts: 0,
+        must_stay_free: fleet.reserve.iter().map(|r| r + choice.idle).collect(),
     };
     let mut left = plan_nodes(problem, &fates, cards);
     for (n, node) in problem.nodes.iter().enumerate() {
         let cards = std::mem::take(&mut left[n]);
         seats.nodes.push(NodePlan { id: node.id.clone(), fate: fates[n], cards });
     }
-    seats.seat_stayers(choice);
+    seats.seat_stayers(fleet, choice);
     seats.seat_movers();
     Ok(seats)
 }
@@ -197,7 +200,8 @@ impl Seats<'_> {
         self.problem.items[item].planned.max(present)
     }
 
-    fn seat_stayers(&mut self, choice: &Choice) {
+    fn seat_stayers(&mut self, fleet: &Fleet, choice: &Choice) {
+        let mut apart = fleet.huddled.clone();
         let mut must_leave: BTreeMap<(usize, usize), i64> =
             choice.leaves.iter().map(|(slot, own, n)| ((*slot, *own), *n)).collect();
         let problem = self.problem;
@@ -208,14 +212,15 @@ impl Seats<'_> {
             let node = &problem.nodes[n];
             if self.nodes[n].fate == Fate::Untouched {
                 for (c, card) in node.cards.iter().enumerate() {
-                    let slices = match card {
-                        CardState::Whole { item } => vec![(whole, *item)],
-                        CardState::Cut(slices) => slices.clone(),
-                    };
-                    for (s, (slot, item)) in slices.into_iter().enumerate() {
+                    for (s, (slot, item)) in card_slots(problem, card).into_iter().enumerate() {
                         self.free[slot].insert((n, c, s));
                         let Some(item) = item else { continue };
                         let own = problem.items[item].slot;
+                        if let Some(at) = apart[n].iter().position(|h| *h == item) {
+                            apart[n].swap_remove(at);
+                            self.restarts += 1;
+                            continue;
+                        }
                         let asked = must_leave.get_mut(&(slot, own)).filter(|n| **n > 0);
                         match asked {
                             Some(asked) if !node.frozen => {

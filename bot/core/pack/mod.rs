@@ -31,10 +31,15 @@ mod assign;
 
 mod spread;
 
+mod apart;
+
 pub mod check;
 
 #[cfg(test)]
 mod cases;
+
+#[cfg(test)]
+mod tests;
 
 use thiserror::Error;
 
@@ -241,10 +246,19 @@ pub fn pack(problem: &Problem) -> Result<Packing, Infeasible> {
             fleet.slack += 1;
             continue;
         };
-        seats.spread().map_err(|item| Infeasible::Spread { key: problem.items[item].key.clone() })?;
-        let mut objective = kept.objective.clone();
-        objective.extend([choice.touched, seats.restarts]);
         let lower_bounds = lower_bounds.clone();
+        let mut touched = choice.touched;
+        let apart = seats.spread();
+        if apart.is_err() || seats.restarts > choice.restarts_bound {
+            let worst = apart.is_ok().then_some((touched, seats.restarts));
+            if let Some(better) = apart::apart(problem, &fleet, &kept, worst, &choice, &mut budget) {
+                (touched, seats) = better;
+            } else if let Err(item) = apart {
+                return Err(Infeasible::Spread { key: problem.items[item].key.clone() });
+            }
+        }
+        let mut objective = kept.objective;
+        objective.extend([touched, seats.restarts]);
         let proven = lower_bounds == objective;
         let nodes = seats.nodes;
         return Ok(Packing {

@@ -3,9 +3,10 @@
 //! Prices give a bound and good first guesses, swaps improve them, and where a gap remains every choice that the
 //! bound does not rule out is tried, as far as the budget goes.
 
+use super::exhaust::{by_slots, exhaust};
 use super::fleet::{Fleet, count};
 use super::kept::{Kept, KeptChoices};
-use super::prices::{Bound, Fates, Prices, Question, UNIT};
+use super::prices::{Ascent, Bound, Fates, Prices, Question, UNIT};
 use super::totals::{Becomes, Leaves, Score, Totals};
 
 /// The fates that were chosen, and what is known about better ones.
@@ -17,10 +18,47 @@ pub(super) struct Choice {
     pub(super) missing: Vec<i64>,
     /// Cards of touched nodes.
     pub(super) pool: i64,
+    /// Whole cards that must stay free.
+    pub(super) idle: i64,
     pub(super) touched: i64,
     pub(super) restarts: i64,
     pub(super) touched_bound: i64,
     pub(super) restarts_bound: i64,
+}
+
+impl Choice {
+    /// Settles who leaves which slots for these fates.
+    pub(super) fn new(
+        fleet: &Fleet,
+        kept: &Kept,
+        order: &[(usize, usize)],
+        fates: Vec<Fates>,
+        totals: &Totals,
+        budget: &mut Budget,
+    ) -> Self {
+        let polished = totals.polished(fleet, order, budget);
+        // Proving that no fewer replicas have to leave can take long: a part of the budget must do.
+        let mut share = Budget { left: budget.left / 16 };
+        budget.left -= share.left;
+        let exact = totals.exact_score(fleet, order, polished.restarts + 1, &mut share);
+        budget.left += share.left;
+        let (score, leaves) = exact.unwrap_or_else(|| (polished, totals.exchanged(fleet, order).1));
+        let mut missing = totals.missing.clone();
+        for (slot, own, n) in &leaves {
+            missing[own + 1..=*slot].iter_mut().for_each(|m| *m -= n);
+        }
+        Self {
+            fates,
+            leaves,
+            missing,
+            pool: totals.pool,
+            idle: kept.idle,
+            touched: totals.touched,
+            restarts: score.restarts,
+            touched_bound: 0,
+            restarts_bound: 0,
+        }
+    }
 }
 
 /// Steps that are left.
@@ -39,7 +77,57 @@ impl Budget {
 }
 
 /// Rounds of the price ascent; more sharpen the bound a little, and cost a step a group each.
-const ROUNDS: u64 = 600;
+pub(super) const ROUNDS: u64 = 600;
+
+/// Of nodes that could as well exchange their fates, keeps the first and frees the later ones.
+fn prefer_first(
+    fleet: &Fleet,
+    question: &Question,
+    order: &[(usize, usize)],
+    fates: &mut [Fates],
+    budget: &mut Budget,
+) {
+    let mut totals = Totals::new(fleet, question, fates);
+    let mut score = totals.score(fleet, order);
+    let before = (totals.polished(fleet, order, budget), fates.to_vec());
+    for a in 0..fleet.groups.len() {
+        for b in (a + 1..fleet.groups.len()).rev() {
+            for to in [Becomes::Untouched, Becomes::Touched] {
+                let kept = fates[a].touched + fates[a].untouched;
+                let first_freed = fleet.groups[a].nodes.get(usize::try_from(kept).unwrap_or(usize::MAX));
+                let last_kept = (fates[b].touched + fates[b].untouched)
+                    .checked_sub(1)
+                    .and_then(|n| fleet.groups[b].nodes.get(usize::try_from(n).ok()?));
+                let in_order = match (first_freed, last_kept) {
+                    (Some(freed), Some(kept)) => fleet.rank[*freed] > fleet.rank[*kept],
+                    (Some(_) | None, _) => true,
+                };
+                if in_order || fleet.groups[a].size != fleet.groups[b].size || *of(&mut fates[b], to) == 0 {
+                    continue;
+                }
+                if !budget.spend(1) {
+                    break;
+                }
+                let mut swapped = totals.clone();
+                swapped.add(fleet, a, Becomes::Freed, -1);
+                swapped.add(fleet, a, to, 1);
+                swapped.add(fleet, b, to, -1);
+                swapped.add(fleet, b, Becomes::Freed, 1);
+                let now = swapped.score(fleet, order);
+                if now <= score {
+                    (totals, score) = (swapped, now);
+                    fates[a].freed -= 1;
+                    *of(&mut fates[a], to) += 1;
+                    *of(&mut fates[b], to) -= 1;
+                    fates[b].freed += 1;
+                }
+            }
+        }
+    }
+    if totals.polished(fleet, order, budget) > before.0 {
+        fates.clone_from_slice(&before.1);
+    }
+}
 
 /// What is known about one way to keep nodes.
 struct Attempt {
@@ -65,7 +153,7 @@ pub(super) fn choose(fleet: &Fleet, choices: &KeptChoices, budget: &mut Budget) 
             };
             let start = start(fleet, &question);
             let target = question.touched * UNIT;
-            let (prices, bound) = fleet.ascend(&question, &start, target, ROUNDS, |_| {});
+            let Ascent { prices, bound, .. } = fleet.ascend(&question, &start, target, ROUNDS, |_| {});
             (ceil(bound.value).max(0), kept, prices)
         })
         .collect();
@@ -129,7 +217,7 @@ fn with_touched(
     };
     let _ = prices;
     let mut upper = most + 1;
-    for _ in 0..4 {
+    for _ in 0..2 {
         attempt.improve_bound(fleet, (upper - 1) * UNIT, ROUNDS, budget);
         attempt.improve_guesses(fleet, budget);
         let best = attempt.guesses.first().filter(|g| g.0.short == 0).map(|g| g.0.restarts);
@@ -146,10 +234,11 @@ fn with_touched(
     let mut lower = lower;
     if !finished {
         let upper = attempt.guesses.first().filter(|g| g.0.short == 0).map_or(most + 1, |g| g.0.restarts);
+        let mut judge = by_slots(fleet, &attempt.prices);
         let (better, complete) =
-            super::exhaust::exhaust(fleet, &attempt.question, &attempt.prices, upper, budget);
-        if let Some(better) = better {
-            attempt.guesses.insert(0, better);
+            exhaust(fleet, &attempt.question, &attempt.prices, upper, &mut *judge, budget);
+        if let Some((restarts, fates)) = better {
+            attempt.guesses.insert(0, (Score { short: 0, restarts }, fates));
         }
         finished = complete;
         if complete {
@@ -157,24 +246,11 @@ fn with_touched(
         }
     }
     let order = leave_order(fleet, &attempt.prices);
-    let choice = attempt.guesses.first().filter(|g| g.0.short == 0).map(|(score, fates)| {
-        let totals = Totals::new(fleet, &attempt.question, fates);
-        let exact = totals.exact_score(fleet, &order, score.restarts + 1, budget);
-        let leaves = exact.map_or_else(|| totals.leaves(fleet, &order), |(s, l)| (s.short, l)).1;
-        let mut missing = totals.missing.clone();
-        for (slot, own, n) in &leaves {
-            missing[own + 1..=*slot].iter_mut().for_each(|m| *m -= n);
-        }
-        Choice {
-            fates: fates.clone(),
-            leaves,
-            missing,
-            pool: totals.pool,
-            touched: totals.touched,
-            restarts: score.restarts,
-            touched_bound: 0,
-            restarts_bound: lower,
-        }
+    let choice = attempt.guesses.first().filter(|g| g.0.short == 0).map(|(_, fates)| {
+        let mut fates = fates.clone();
+        prefer_first(fleet, &attempt.question, &order, &mut fates, budget);
+        let totals = Totals::new(fleet, &attempt.question, &fates);
+        Choice { restarts_bound: lower, ..Choice::new(fleet, kept, &order, fates, &totals, budget) }
     });
     (choice, lower, finished)
 }
@@ -240,16 +316,19 @@ impl Attempt {
         let steps = fleet.groups.len().saturating_mul(usize::try_from(rounds).unwrap_or(0)) / 8;
         budget.spend(steps);
         let order = leave_order(fleet, &self.prices);
-        let (prices, bound) = fleet.ascend(&question, &self.prices, target, rounds, |bound| {
-            round += 1;
-            if round % 20 == 1 {
-                let fates = rounded(fleet, &question, bound);
-                let score = Totals::new(fleet, &question, &fates).score(fleet, &order);
-                seen.push((score, fates));
-            }
-        });
-        let fates = rounded(fleet, &question, &bound);
-        seen.push((Totals::new(fleet, &question, &fates).score(fleet, &order), fates));
+        let Ascent { prices, bound, blend } =
+            fleet.ascend(&question, &self.prices, target, rounds, |bound| {
+                round += 1;
+                if round % 20 == 1 {
+                    let fates = rounded(fleet, &question, bound);
+                    let score = Totals::new(fleet, &question, &fates).score(fleet, &order);
+                    seen.push((score, fates));
+                }
+            });
+        let order = leave_order(fleet, &prices);
+        for fates in [rounded(fleet, &question, &bound), rounded_blend(fleet, &question, &blend)] {
+            seen.push((Totals::new(fleet, &question, &fates).score(fleet, &order), fates));
+        }
         self.guesses.append(&mut seen);
         self.guesses.sort_by_key(|g| g.0);
         self.guesses.dedup();
@@ -261,10 +340,20 @@ impl Attempt {
     fn improve_guesses(&mut self, fleet: &Fleet, budget: &mut Budget) {
         let order = leave_order(fleet, &self.prices);
         for (score, fates) in &mut self.guesses {
-            *score = Totals::new(fleet, &self.question, fates).score(fleet, &order);
+            let totals = Totals::new(fleet, &self.question, fates);
+            let polished = totals.polished(fleet, &order, budget);
+            if polished.short == 0 && polished.restarts <= ceil(self.bound) {
+                *score = polished;
+                continue;
+            }
+            *score = totals.score(fleet, &order);
             swap(fleet, &self.question, &order, score, fates, ceil(self.bound), budget);
+            *score = Totals::new(fleet, &self.question, fates).polished(fleet, &order, budget);
         }
         self.guesses.sort_by_key(|g| g.0);
+        if let Some(best) = self.guesses.first_mut() {
+            shake(fleet, &self.question, &order, best, ceil(self.bound), budget);
+        }
     }
 }
 
@@ -290,6 +379,47 @@ fn rounded(fleet: &Fleet, question: &Question, bound: &Bound) -> Vec<Fates> {
     fates
 }
 
+/// Whole nodes near a blend of fates: everywhere rounded down, and the largest remainders up.
+fn rounded_blend(fleet: &Fleet, question: &Question, blend: &[[i64; 3]]) -> Vec<Fates> {
+    let size_of = |g: usize| count(fleet.groups[g].nodes.len());
+    let mut kept: Vec<i64> = blend.iter().map(|b| (b[1] + b[2]) / UNIT).collect();
+    let mut touched: Vec<i64> = blend.iter().map(|b| b[1] / UNIT).collect();
+    let mut order: Vec<usize> = (0..blend.len()).collect();
+    order.sort_by_key(|g| (std::cmp::Reverse((blend[*g][1] + blend[*g][2]) % UNIT), *g));
+    for (size, wanted) in question.kept.iter().enumerate() {
+        let of_size: Vec<usize> = order.iter().copied().filter(|g| fleet.groups[*g].size == size).collect();
+        let mut left = wanted - of_size.iter().map(|g| kept[*g]).sum::<i64>();
+        // Once around for the remainders; again only when rounding errors ate more than one each.
+        while left > 0 && of_size.iter().any(|g| kept[*g] < size_of(*g)) {
+            for g in &of_size {
+                if left > 0 && kept[*g] < size_of(*g) {
+                    kept[*g] += 1;
+                    left -= 1;
+                }
+            }
+        }
+        for g in of_size.iter().rev() {
+            let less = kept[*g].min(-left).max(0);
+            kept[*g] -= less;
+            left += less;
+        }
+    }
+    order.sort_by_key(|g| (std::cmp::Reverse(blend[*g][1] % UNIT), *g));
+    touched.iter_mut().zip(&kept).for_each(|(t, k)| *t = (*t).min(*k));
+    let mut left = question.touched - touched.iter().sum::<i64>();
+    while left > 0 && order.iter().any(|g| touched[*g] < kept[*g]) {
+        for g in &order {
+            if left > 0 && touched[*g] < kept[*g] {
+                touched[*g] += 1;
+                left -= 1;
+            }
+        }
+    }
+    (0..blend.len())
+        .map(|g| Fates { freed: size_of(g) - kept[g], touched: touched[g], untouched: kept[g] - touched[g] })
+        .collect()
+}
+
 const ALL: [Becomes; 3] = [Becomes::Freed, Becomes::Touched, Becomes::Untouched];
 
 pub(super) fn of(fates: &mut Fates, becomes: Becomes) -> &mut i64 {
@@ -298,6 +428,49 @@ pub(super) fn of(fates: &mut Fates, becomes: Becomes) -> &mut i64 {
         Becomes::Touched => &mut fates.touched,
         Becomes::Untouched => &mut fates.untouched,
     }
+}
+
+/// Shakes the best choice and improves it again, while the bound leaves room and a share of the budget lasts.
+fn shake(
+    fleet: &Fleet,
+    question: &Question,
+    order: &[(usize, usize)],
+    best: &mut (Score, Vec<Fates>),
+    floor: i64,
+    budget: &mut Budget,
+) {
+    let mut share = Budget { left: budget.left / 2 };
+    budget.left -= share.left;
+    // Not random: the same numbers on every machine (Knuth's linear congruential generator).
+    let mut state = 1u64;
+    let mut next = |n: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(state >> 33).unwrap_or(0) % n.max(1)
+    };
+    let n = fleet.groups.len();
+    while share.left > 0 && n > 1 && (best.0.short > 0 || best.0.restarts > floor) {
+        share.spend(n);
+        let mut fates = best.1.clone();
+        for _ in 0..2 + next(4) {
+            let (a, b) = (next(n), next(n));
+            let (from, to) = (ALL[next(3)], ALL[next(3)]);
+            let sizes_matter = from == Becomes::Freed || to == Becomes::Freed;
+            let possible = a != b && (!sizes_matter || fleet.groups[a].size == fleet.groups[b].size);
+            if possible && *of(&mut fates[a], from) > 0 && *of(&mut fates[b], to) > 0 {
+                *of(&mut fates[a], from) -= 1;
+                *of(&mut fates[a], to) += 1;
+                *of(&mut fates[b], to) -= 1;
+                *of(&mut fates[b], from) += 1;
+            }
+        }
+        let mut score = Totals::new(fleet, question, &fates).score(fleet, order);
+        swap(fleet, question, order, &mut score, &mut fates, floor, &mut share);
+        score = Totals::new(fleet, question, &fates).polished(fleet, order, &mut share);
+        if score <= best.0 {
+            *best = (score, fates);
+        }
+    }
+    budget.left += share.left;
 }
 
 /// Lets two nodes exchange their fates as long as that helps.
