@@ -3,7 +3,7 @@
 //! Fates are tried in the order of what they cost without the rule. Whether replicas can be apart is decided by
 //! exchanging them, which may miss a way: so the result is proven only when it meets the bound.
 
-use super::assign::{Seats, assign};
+use super::assign::{Seats, seat};
 use super::exhaust::{Verdict, exhaust};
 use super::fleet::Fleet;
 use super::kept::KeptChoices;
@@ -67,7 +67,8 @@ fn with_touched<'a>(
             fleet.ascend(&question, &start(fleet, &question), most * UNIT, ROUNDS, |_| {});
         let order = leave_order(fleet, &prices);
         // One restart more at a time: the first that works is the fewest.
-        let mut upper = ceil(bound.value).max(0) + 1;
+        let lower = ceil(bound.value).max(0);
+        let mut upper = lower + 1;
         loop {
             upper = upper.min(best.as_ref().map_or(limit, |b| b.restarts));
             let mut found: Option<Seats> = None;
@@ -75,15 +76,15 @@ fn with_touched<'a>(
                              totals: &super::totals::Totals,
                              upper,
                              budget: &mut Budget| {
-                let choice = Choice::new(fleet, kept, &order, fates.to_vec(), totals, budget);
+                let choice = Choice::new(fleet, kept, &order, fates.to_vec(), totals, lower, budget);
                 if totals.score(fleet, &order).short > 0 || choice.restarts >= upper {
                     return Verdict::Unfit;
                 }
                 if !budget.spend(problem.items.len() + problem.nodes.len()) {
                     return Verdict::Unknown;
                 }
-                let Ok(mut seats) = assign(problem, fleet, &choice) else { return Verdict::Unfit };
-                if seats.spread().is_err() || seats.restarts >= upper {
+                let Ok((seats, apart)) = seat(problem, fleet, &choice) else { return Verdict::Unfit };
+                if apart.is_err() || seats.restarts >= upper {
                     return Verdict::Unfit;
                 }
                 let restarts = seats.restarts;

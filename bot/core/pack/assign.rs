@@ -33,10 +33,45 @@ pub(super) struct Seats<'a> {
 /// The cards that the cuts need beyond those that are there: only with an unknown table or few layouts.
 pub(super) struct Short;
 
-/// Lays the choice out.
-pub(super) fn assign<'a>(problem: &'a Problem, fleet: &Fleet, choice: &Choice) -> Result<Seats<'a>, Short> {
+/// How cuts are laid over the touched nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Style {
+    /// Equal cuts side by side, as few cards as possible: few different nodes, and whole cards stay idle.
+    Tight,
+    /// Cuts dealt out over all touched nodes, idle cards cut like the others: room to keep replicas apart.
+    Wide,
+}
+
+/// Lays the choice out and keeps replicas apart; the error inside is the first workload that could not be.
+pub(super) fn seat<'a>(
+    problem: &'a Problem,
+    fleet: &Fleet,
+    choice: &Choice,
+) -> Result<(Seats<'a>, Result<(), usize>), Short> {
+    let mut tight = assign(problem, fleet, choice, Style::Tight)?;
+    let apart = tight.spread();
+    tight.recount();
+    if apart.is_ok() && tight.restarts <= choice.restarts {
+        return Ok((tight, apart));
+    }
+    let mut wide = assign(problem, fleet, choice, Style::Wide)?;
+    let wide_apart = wide.spread();
+    wide.recount();
+    let better = wide_apart.is_ok() && (apart.is_err() || wide.restarts < tight.restarts);
+    Ok(if better { (wide, wide_apart) } else { (tight, apart) })
+}
+
+fn assign<'a>(
+    problem: &'a Problem,
+    fleet: &Fleet,
+    choice: &Choice,
+    style: Style,
+) -> Result<Seats<'a>, Short> {
     let fates = fates(problem, fleet, choice);
-    let cards = pool_cards(problem, fleet, choice)?;
+    let mut cards = pool_cards(problem, fleet, choice)?;
+    if style == Style::Wide {
+        widen(&mut cards, choice);
+    }
     let mut seats = Seats {
         problem,
         nodes: Vec::with_capacity(problem.nodes.len()),
@@ -46,7 +81,7 @@ pub(super) fn assign<'a>(problem: &'a Problem, fleet: &Fleet, choice: &Choice) -
         restarts: 0,
         must_stay_free: fleet.reserve.iter().map(|r| r + choice.idle).collect(),
     };
-    let mut left = plan_nodes(problem, &fates, cards);
+    let mut left = plan_nodes(problem, &fates, cards, style);
     for (n, node) in problem.nodes.iter().enumerate() {
         let cards = std::mem::take(&mut left[n]);
         seats.nodes.push(NodePlan { id: node.id.clone(), fate: fates[n], cards });
@@ -74,6 +109,16 @@ fn fates(problem: &Problem, fleet: &Fleet, choice: &Choice) -> Vec<Fate> {
         }
     }
     fates
+}
+
+/// Cuts idle cards like the others, in turn, as long as enough stay whole.
+fn widen(cards: &mut Vec<CardPlan>, choice: &Choice) {
+    let mut distinct = cards.clone();
+    distinct.dedup();
+    let n_whole = choice.missing.last().copied().unwrap_or(0).max(0);
+    let surplus = choice.pool - super::fleet::count(cards.len()) - n_whole;
+    let more = distinct.iter().cycle().take(usize::try_from(surplus).unwrap_or(0)).cloned();
+    cards.extend(more.collect::<Vec<_>>());
 }
 
 /// What the touched cards become, in the order in which nodes take them; further cards stay whole and idle.
@@ -110,20 +155,27 @@ fn cut(problem: &Problem, layout: &Layout) -> CardPlan {
 }
 
 /// The cards of every node after the change, nobody in them yet.
-fn plan_nodes(problem: &Problem, fates: &[Fate], pool: Vec<CardPlan>) -> Vec<Vec<CardPlan>> {
-    let mut pool = pool.into_iter();
+fn plan_nodes(problem: &Problem, fates: &[Fate], pool: Vec<CardPlan>, style: Style) -> Vec<Vec<CardPlan>> {
     let mut order: Vec<usize> = (0..problem.nodes.len()).collect();
     order.sort_by(|a, b| problem.nodes[*a].id.cmp(&problem.nodes[*b].id));
-    let mut planned = vec![Vec::new(); problem.nodes.len()];
-    for n in order {
-        let node = &problem.nodes[n];
-        planned[n] = match fates[n] {
+    let touched = order.iter().copied().filter(|n| fates[*n] == Fate::Touched);
+    let mut places: Vec<(usize, usize)> =
+        touched.flat_map(|n| (0..problem.nodes[n].cards.len()).map(move |c| (n, c))).collect();
+    if style == Style::Wide {
+        places.sort_by_key(|(_, card)| *card);
+    }
+    let mut planned: Vec<Vec<CardPlan>> = problem
+        .nodes
+        .iter()
+        .zip(fates)
+        .map(|(node, fate)| match fate {
             Fate::Freed => Vec::new(),
-            Fate::Touched => {
-                node.cards.iter().map(|_| pool.next().unwrap_or(CardPlan::Whole { item: None })).collect()
-            }
+            Fate::Touched => vec![CardPlan::Whole { item: None }; node.cards.len()],
             Fate::Untouched => node.cards.iter().map(|card| unchanged(problem, card)).collect(),
-        };
+        })
+        .collect();
+    for ((n, c), card) in places.into_iter().zip(pool) {
+        planned[n][c] = card;
     }
     planned
 }
@@ -192,6 +244,43 @@ impl Seats<'_> {
         match self.problem.rules.spread {
             Spread::Gpu => (place.0, place.1),
             Spread::Node | Spread::None => (place.0, 0),
+        }
+    }
+
+    /// Counts restarts again: a replica that left can end in a slot of its node that is just like the old one.
+    fn recount(&mut self) {
+        let mut restarts = 0i64;
+        for (n, plan) in self.nodes.iter().enumerate() {
+            let mut held: BTreeMap<(usize, usize), i64> = BTreeMap::new();
+            for (slot, item) in super::fleet::slots(self.problem, n) {
+                if let Some(item) = item {
+                    *held.entry((slot, item)).or_default() += 1;
+                }
+            }
+            if plan.fate == Fate::Untouched {
+                for (c, card) in plan.cards.iter().enumerate() {
+                    let n_slots = match card {
+                        CardPlan::Whole { .. } => 1,
+                        CardPlan::Cut(slices) => slices.len(),
+                    };
+                    for place in (0..n_slots).map(|s| (n, c, s)) {
+                        if let Some(item) = self.held_by(place)
+                            && let Some(left) = held.get_mut(&(self.slot(place), item))
+                        {
+                            *left = (*left - 1).max(0);
+                        }
+                    }
+                }
+            }
+            restarts += held.values().sum::<i64>();
+        }
+        self.restarts = restarts;
+    }
+
+    fn held_by(&self, place: Place) -> Option<usize> {
+        match &self.nodes[place.0].cards[place.1] {
+            CardPlan::Whole { item } => *item,
+            CardPlan::Cut(slices) => slices[place.2].item,
         }
     }
 

@@ -242,8 +242,26 @@ fn run_gpus(instance: &Instance, model: &Model) -> Result<(), String> {
         differs("feasible", geometry.feasible(&layout.counts), true)?;
         slots.iter_mut().zip(&layout.counts).for_each(|(s, c)| *s += c * n);
     }
+    run_gpus_on_empty_nodes(instance, model)?;
     let enough = slots.iter().zip(&demand).take(geometry.whole()).all(|(s, d)| s >= d);
     differs("slots hold the demand", enough, true)
+}
+
+/// Packs the workloads on empty nodes of one card each: the certificate is good only if they can really be seated.
+fn run_gpus_on_empty_nodes(instance: &Instance, model: &Model) -> Result<(), String> {
+    let expected = instance.expected["gpus_with_spare"].as_i64().unwrap();
+    let node = |n: i64| NodeState {
+        id: format!("n{n:06}"),
+        cards: vec![CardState::Whole { item: None }],
+        cost: 1,
+        frozen: false,
+    };
+    let nodes = (0..expected + 2).map(node).collect();
+    let problem = Problem { nodes, ..instance.problem(model) };
+    let packing = pack(&problem).map_err(|e| e.to_string())?;
+    differs("cost", packing.objective[0], expected)?;
+    differs("cost bound", packing.lower_bounds[0], expected)?;
+    differs("check", check(&problem, &packing), Vec::new())
 }
 
 fn run_layouts(instance: &Instance, model: &Model) -> Result<(), String> {

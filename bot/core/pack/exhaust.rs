@@ -114,7 +114,7 @@ pub(super) fn exhaust(
 }
 
 /// What keeping one node more is worth, per size: turns the choice of nodes into one for each node alone.
-fn marginals(fleet: &Fleet, question: &Question, values: &[super::prices::Values]) -> Vec<i64> {
+pub(super) fn marginals(fleet: &Fleet, question: &Question, values: &[super::prices::Values]) -> Vec<i64> {
     question
         .kept
         .iter()

@@ -51,6 +51,9 @@ pub(super) struct Fleet<'a> {
     pub(super) reserve: Vec<i64>,
     pub(super) frozen_cards: i64,
     pub(super) frozen_cost: i64,
+    /// Cards and nodes, besides frozen ones, without which replicas could not be apart.
+    pub(super) least_cards: i64,
+    pub(super) least_nodes: i64,
     /// Cards held back because cuts of an unknown table turned out worse than its bound.
     pub(super) slack: i64,
 }
@@ -73,6 +76,7 @@ impl<'a> Fleet<'a> {
         let reserve = surge_reserve(whole, &problem.items, problem.rules.concurrent_rollouts);
         let mut planned: Vec<i64> = problem.items.iter().map(|i| i64::from(i.planned)).collect();
         let mut present = vec![0i64; problem.items.len()];
+        let mut frozen_replicas = vec![0i64; problem.items.len()];
         let mut need: Vec<i64> = reserve.iter().map(|r| i64::from(*r)).collect();
         let mut by_content: BTreeMap<Content, Vec<usize>> = BTreeMap::new();
         if let Some(item) = problem.items.iter().find(|i| i.slot > whole) {
@@ -90,6 +94,7 @@ impl<'a> Fleet<'a> {
             for (_, item) in slots(problem, n) {
                 if let Some(item) = item {
                     present[item] += 1;
+                    frozen_replicas[item] += i64::from(node.frozen);
                 }
             }
             if node.frozen {
@@ -115,6 +120,14 @@ impl<'a> Fleet<'a> {
         for (p, n) in planned.iter_mut().zip(&present) {
             *p = (*p).max(*n);
         }
+        // A workload that can sit on frozen nodes only is let alone.
+        let apart = planned.iter().zip(&frozen_replicas).any(|(p, f)| *p >= 2 && p > f);
+        let frozen_nodes = count(problem.nodes.iter().filter(|n| n.frozen).count());
+        let (least_cards, least_nodes) = match problem.rules.spread {
+            Spread::Gpu if apart => (2 - frozen_cards, 0),
+            Spread::Node if apart => (0, 2 - frozen_nodes),
+            Spread::Gpu | Spread::Node | Spread::None => (0, 0),
+        };
         for (item, n) in problem.items.iter().zip(&planned) {
             need.iter_mut().take(item.slot + 1).for_each(|s| *s += n);
         }
@@ -139,7 +152,20 @@ impl<'a> Fleet<'a> {
         groups.sort_by_key(|g| rank[g.nodes[0]]);
         let cutter = Cutter::new(&problem.geometry);
         let reserve = reserve.iter().map(|r| i64::from(*r)).collect();
-        Ok(Self { cutter, sizes, groups, need, rank, huddled, reserve, frozen_cards, frozen_cost, slack: 0 })
+        Ok(Self {
+            cutter,
+            sizes,
+            groups,
+            need,
+            rank,
+            huddled,
+            reserve,
+            frozen_cards,
+            frozen_cost,
+            least_cards,
+            least_nodes: least_nodes.max(0),
+            slack: 0,
+        })
     }
 
     /// What has to be cut from touched cards: slots per type and, last, whole cards.

@@ -109,9 +109,10 @@ pub struct Rules {
     /// How many workloads may roll at the same time; each then needs its `max_surge` slots.
     pub concurrent_rollouts: u32,
     /// Most distinct MIG layouts on the touched nodes; `None` leaves it to the planner, which uses few anyway.
+    /// With a limit, the plan is proven only when the limit costs nothing.
     pub max_layouts: Option<u32>,
-    /// Search budget in steps. 1,000,000 is about a second; doubling it can only turn `proven: false` into `true`
-    /// or find a better plan.
+    /// Search budget in steps. 1,000,000 is one to three seconds when all are used, which few pools need; doubling
+    /// it can only turn `proven: false` into `true` or find a better plan.
     pub effort: u64,
 }
 
@@ -233,28 +234,36 @@ pub fn pack(problem: &Problem) -> Result<Packing, Infeasible> {
     let certificate = fleet.cutter.fewest_cards(&demand).certificate;
     let mut budget = search::Budget { left: problem.rules.effort };
     let mut bounds: Option<Vec<i64>> = None;
+    let mut extra = 0;
+    let mut unspread = None;
     loop {
-        let kept = kept::kept(&fleet, &problem.rules)?;
+        let kept = match kept::kept(&fleet, &problem.rules, extra) {
+            Ok(kept) => kept,
+            Err(too_few) => return Err(unspread.unwrap_or(too_few)),
+        };
         let choice = search::choose(&fleet, &kept, &mut budget).ok_or(Infeasible::NoPlan)?;
         let lower_bounds = bounds.get_or_insert_with(|| {
             let mut bounds = kept.objective.clone();
             bounds.extend([choice.touched_bound, choice.restarts_bound]);
             bounds
         });
-        let Ok(mut seats) = assign::assign(problem, &fleet, &choice) else {
+        let Ok((mut seats, apart)) = assign::seat(problem, &fleet, &choice) else {
             // The cuts need more cards than the bound says: an unknown table, or a limit on layouts.
             fleet.slack += 1;
             continue;
         };
         let lower_bounds = lower_bounds.clone();
         let mut touched = choice.touched;
-        let apart = seats.spread();
         if apart.is_err() || seats.restarts > choice.restarts_bound {
             let worst = apart.is_ok().then_some((touched, seats.restarts));
             if let Some(better) = apart::apart(problem, &fleet, &kept, worst, &choice, &mut budget) {
                 (touched, seats) = better;
             } else if let Err(item) = apart {
-                return Err(Infeasible::Spread { key: problem.items[item].key.clone() });
+                // More cards make room to be apart.
+                unspread = Some(Infeasible::Spread { key: problem.items[item].key.clone() });
+                extra += 1 + extra / 4;
+                budget.left = budget.left.max(problem.rules.effort / 8);
+                continue;
             }
         }
         let mut objective = kept.objective;

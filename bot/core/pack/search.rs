@@ -3,7 +3,7 @@
 //! Prices give a bound and good first guesses, swaps improve them, and where a gap remains every choice that the
 //! bound does not rule out is tried, as far as the budget goes.
 
-use super::exhaust::{by_slots, exhaust};
+use super::exhaust::{by_slots, exhaust, marginals};
 use super::fleet::{Fleet, count};
 use super::kept::{Kept, KeptChoices};
 use super::prices::{Ascent, Bound, Fates, Prices, Question, UNIT};
@@ -27,18 +27,20 @@ pub(super) struct Choice {
 }
 
 impl Choice {
-    /// Settles who leaves which slots for these fates.
+    /// Settles who leaves which slots for these fates; `floor` restarts are known to be needed.
     pub(super) fn new(
         fleet: &Fleet,
         kept: &Kept,
         order: &[(usize, usize)],
         fates: Vec<Fates>,
         totals: &Totals,
+        floor: i64,
         budget: &mut Budget,
     ) -> Self {
         let polished = totals.polished(fleet, order, budget);
+        let done = polished.restarts <= floor;
         // Proving that no fewer replicas have to leave can take long: a part of the budget must do.
-        let mut share = Budget { left: budget.left / 16 };
+        let mut share = Budget { left: if done { 0 } else { budget.left / 16 } };
         budget.left -= share.left;
         let exact = totals.exact_score(fleet, order, polished.restarts + 1, &mut share);
         budget.left += share.left;
@@ -79,6 +81,9 @@ impl Budget {
 /// Rounds of the price ascent; more sharpen the bound a little, and cost a step a group each.
 pub(super) const ROUNDS: u64 = 600;
 
+/// At most so many pairs of groups are compared for the sake of order.
+const MOST_COMPARED: u64 = 20_000;
+
 /// Of nodes that could as well exchange their fates, keeps the first and frees the later ones.
 fn prefer_first(
     fleet: &Fleet,
@@ -90,6 +95,8 @@ fn prefer_first(
     let mut totals = Totals::new(fleet, question, fates);
     let mut score = totals.score(fleet, order);
     let before = (totals.polished(fleet, order, budget), fates.to_vec());
+    // In a large pool not every pair can be compared; which of many equal nodes goes is no great matter there.
+    let mut share = Budget { left: budget.left.min(MOST_COMPARED) };
     for a in 0..fleet.groups.len() {
         for b in (a + 1..fleet.groups.len()).rev() {
             for to in [Becomes::Untouched, Becomes::Touched] {
@@ -105,7 +112,7 @@ fn prefer_first(
                 if in_order || fleet.groups[a].size != fleet.groups[b].size || *of(&mut fates[b], to) == 0 {
                     continue;
                 }
-                if !budget.spend(1) {
+                if !share.spend(1) {
                     break;
                 }
                 let mut swapped = totals.clone();
@@ -235,8 +242,12 @@ fn with_touched(
     if !finished {
         let upper = attempt.guesses.first().filter(|g| g.0.short == 0).map_or(most + 1, |g| g.0.restarts);
         let mut judge = by_slots(fleet, &attempt.prices);
+        // Half of what is left, so that one node more touched gets its turn.
+        let mut share = Budget { left: budget.left / 2 };
+        budget.left -= share.left;
         let (better, complete) =
-            exhaust(fleet, &attempt.question, &attempt.prices, upper, &mut *judge, budget);
+            exhaust(fleet, &attempt.question, &attempt.prices, upper, &mut *judge, &mut share);
+        budget.left += share.left;
         if let Some((restarts, fates)) = better {
             attempt.guesses.insert(0, (Score { short: 0, restarts }, fates));
         }
@@ -250,7 +261,7 @@ fn with_touched(
         let mut fates = fates.clone();
         prefer_first(fleet, &attempt.question, &order, &mut fates, budget);
         let totals = Totals::new(fleet, &attempt.question, &fates);
-        Choice { restarts_bound: lower, ..Choice::new(fleet, kept, &order, fates, &totals, budget) }
+        Choice { restarts_bound: lower, ..Choice::new(fleet, kept, &order, fates, &totals, lower, budget) }
     });
     (choice, lower, finished)
 }
@@ -339,6 +350,7 @@ impl Attempt {
 
     fn improve_guesses(&mut self, fleet: &Fleet, budget: &mut Budget) {
         let order = leave_order(fleet, &self.prices);
+        let active = undecided(fleet, &self.question, &self.prices);
         for (score, fates) in &mut self.guesses {
             let totals = Totals::new(fleet, &self.question, fates);
             let polished = totals.polished(fleet, &order, budget);
@@ -347,14 +359,36 @@ impl Attempt {
                 continue;
             }
             *score = totals.score(fleet, &order);
-            swap(fleet, &self.question, &order, score, fates, ceil(self.bound), budget);
+            swap(fleet, &self.question, &order, &active, score, fates, ceil(self.bound), budget);
             *score = Totals::new(fleet, &self.question, fates).polished(fleet, &order, budget);
         }
         self.guesses.sort_by_key(|g| g.0);
         if let Some(best) = self.guesses.first_mut() {
-            shake(fleet, &self.question, &order, best, ceil(self.bound), budget);
+            shake(fleet, &self.question, &order, &active, best, ceil(self.bound), budget);
         }
     }
+}
+
+/// At most so many groups take part in swaps.
+const MOST_ACTIVE: usize = 80;
+
+/// The groups whose fate the prices leave open most.
+fn undecided(fleet: &Fleet, question: &Question, prices: &Prices) -> Vec<usize> {
+    let values = fleet.bound(question, prices).values;
+    let marginal = marginals(fleet, question, &values);
+    let mut groups: Vec<(i64, usize)> = (0..fleet.groups.len())
+        .map(|g| {
+            let (v, m) = (&values[g], marginal[fleet.groups[g].size]);
+            let mut fates = [v.freed, v.touched - m, v.untouched - m];
+            fates.sort_unstable();
+            (fates[1] - fates[0], g)
+        })
+        .collect();
+    groups.sort_unstable();
+    groups.truncate(MOST_ACTIVE);
+    let mut active: Vec<usize> = groups.into_iter().map(|(_, g)| g).collect();
+    active.sort_unstable();
+    active
 }
 
 /// Fates near those of a bound that keep and touch the right numbers of nodes.
@@ -435,6 +469,7 @@ fn shake(
     fleet: &Fleet,
     question: &Question,
     order: &[(usize, usize)],
+    active: &[usize],
     best: &mut (Score, Vec<Fates>),
     floor: i64,
     budget: &mut Budget,
@@ -447,12 +482,12 @@ fn shake(
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(state >> 33).unwrap_or(0) % n.max(1)
     };
-    let n = fleet.groups.len();
+    let n = active.len();
     while share.left > 0 && n > 1 && (best.0.short > 0 || best.0.restarts > floor) {
         share.spend(n);
         let mut fates = best.1.clone();
         for _ in 0..2 + next(4) {
-            let (a, b) = (next(n), next(n));
+            let (a, b) = (active[next(n)], active[next(n)]);
             let (from, to) = (ALL[next(3)], ALL[next(3)]);
             let sizes_matter = from == Becomes::Freed || to == Becomes::Freed;
             let possible = a != b && (!sizes_matter || fleet.groups[a].size == fleet.groups[b].size);
@@ -464,7 +499,7 @@ fn shake(
             }
         }
         let mut score = Totals::new(fleet, question, &fates).score(fleet, order);
-        swap(fleet, question, order, &mut score, &mut fates, floor, &mut share);
+        swap(fleet, question, order, active, &mut score, &mut fates, floor, &mut share);
         score = Totals::new(fleet, question, &fates).polished(fleet, order, &mut share);
         if score <= best.0 {
             *best = (score, fates);
@@ -474,10 +509,12 @@ fn shake(
 }
 
 /// Lets two nodes exchange their fates as long as that helps.
+#[expect(clippy::too_many_arguments, reason = "the state of one local search")]
 fn swap(
     fleet: &Fleet,
     question: &Question,
     order: &[(usize, usize)],
+    active: &[usize],
     score: &mut Score,
     fates: &mut [Fates],
     floor: i64,
@@ -486,8 +523,8 @@ fn swap(
     let mut totals = Totals::new(fleet, question, fates);
     loop {
         let mut improved = false;
-        for a in 0..fleet.groups.len() {
-            for b in 0..fleet.groups.len() {
+        for a in active.iter().copied() {
+            for b in active.iter().copied() {
                 for from in ALL {
                     for to in ALL {
                         if a == b || from == to || (score.short == 0 && score.restarts <= floor) {
