@@ -247,6 +247,14 @@ impl Seats<'_> {
         }
     }
 
+    /// Cards of kept nodes less the whole cards that neither replicas nor rolling updates use.
+    pub(super) fn busy_cards(&self, fleet: &Fleet) -> i64 {
+        let cards: usize = self.nodes.iter().map(|n| n.cards.len()).sum();
+        let free = |p: usize| self.free[p..].iter().map(BTreeSet::len).sum::<usize>();
+        let idle = fleet.reserve.iter().enumerate().map(|(p, r)| super::fleet::count(free(p)) - r);
+        super::fleet::count(cards) - idle.min().unwrap_or(0).max(0)
+    }
+
     /// Counts restarts again: a replica that left can end in a slot of its node that is just like the old one.
     fn recount(&mut self) {
         let mut restarts = 0i64;

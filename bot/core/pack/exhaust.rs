@@ -1,8 +1,9 @@
 //! Tries every choice of fates that the bound does not rule out.
 
 use super::fleet::{Fleet, count};
+use super::improve::of;
 use super::prices::{Fates, Prices, Question, UNIT};
-use super::search::{Budget, leave_order, of};
+use super::search::{Budget, leave_order};
 use super::totals::{Becomes, Score, Totals};
 
 /// One group in the order of the search: how much each fate costs more than its best.

@@ -25,6 +25,8 @@ mod totals;
 
 mod search;
 
+mod improve;
+
 mod exhaust;
 
 mod assign;
@@ -267,6 +269,10 @@ pub fn pack(problem: &Problem) -> Result<Packing, Infeasible> {
             }
         }
         let mut objective = kept.objective;
+        if problem.rules.goal == Goal::Capacity {
+            // Cards that are kept only to be apart may be idle in the end.
+            objective[0] = seats.busy_cards(&fleet);
+        }
         objective.extend([touched, seats.restarts]);
         let proven = lower_bounds == objective;
         let nodes = seats.nodes;

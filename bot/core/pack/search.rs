@@ -3,11 +3,12 @@
 //! Prices give a bound and good first guesses, swaps improve them, and where a gap remains every choice that the
 //! bound does not rule out is tried, as far as the budget goes.
 
-use super::exhaust::{by_slots, exhaust, marginals};
+use super::exhaust::{by_slots, exhaust};
 use super::fleet::{Fleet, count};
+use super::improve::{prefer_first, rounded, rounded_blend, shake, swap, undecided};
 use super::kept::{Kept, KeptChoices};
-use super::prices::{Ascent, Bound, Fates, Prices, Question, UNIT};
-use super::totals::{Becomes, Leaves, Score, Totals};
+use super::prices::{Ascent, Fates, Prices, Question, UNIT};
+use super::totals::{Leaves, Score, Totals};
 
 /// The fates that were chosen, and what is known about better ones.
 #[derive(Clone, Debug)]
@@ -81,60 +82,8 @@ impl Budget {
 /// Rounds of the price ascent; more sharpen the bound a little, and cost a step a group each.
 pub(super) const ROUNDS: u64 = 600;
 
-/// At most so many pairs of groups are compared for the sake of order.
-const MOST_COMPARED: u64 = 20_000;
-
-/// Of nodes that could as well exchange their fates, keeps the first and frees the later ones.
-fn prefer_first(
-    fleet: &Fleet,
-    question: &Question,
-    order: &[(usize, usize)],
-    fates: &mut [Fates],
-    budget: &mut Budget,
-) {
-    let mut totals = Totals::new(fleet, question, fates);
-    let mut score = totals.score(fleet, order);
-    let before = (totals.polished(fleet, order, budget), fates.to_vec());
-    // In a large pool not every pair can be compared; which of many equal nodes goes is no great matter there.
-    let mut share = Budget { left: budget.left.min(MOST_COMPARED) };
-    for a in 0..fleet.groups.len() {
-        for b in (a + 1..fleet.groups.len()).rev() {
-            for to in [Becomes::Untouched, Becomes::Touched] {
-                let kept = fates[a].touched + fates[a].untouched;
-                let first_freed = fleet.groups[a].nodes.get(usize::try_from(kept).unwrap_or(usize::MAX));
-                let last_kept = (fates[b].touched + fates[b].untouched)
-                    .checked_sub(1)
-                    .and_then(|n| fleet.groups[b].nodes.get(usize::try_from(n).ok()?));
-                let in_order = match (first_freed, last_kept) {
-                    (Some(freed), Some(kept)) => fleet.rank[*freed] > fleet.rank[*kept],
-                    (Some(_) | None, _) => true,
-                };
-                if in_order || fleet.groups[a].size != fleet.groups[b].size || *of(&mut fates[b], to) == 0 {
-                    continue;
-                }
-                if !share.spend(1) {
-                    break;
-                }
-                let mut swapped = totals.clone();
-                swapped.add(fleet, a, Becomes::Freed, -1);
-                swapped.add(fleet, a, to, 1);
-                swapped.add(fleet, b, to, -1);
-                swapped.add(fleet, b, Becomes::Freed, 1);
-                let now = swapped.score(fleet, order);
-                if now <= score {
-                    (totals, score) = (swapped, now);
-                    fates[a].freed -= 1;
-                    *of(&mut fates[a], to) += 1;
-                    *of(&mut fates[b], to) -= 1;
-                    fates[b].freed += 1;
-                }
-            }
-        }
-    }
-    if totals.polished(fleet, order, budget) > before.0 {
-        fates.clone_from_slice(&before.1);
-    }
-}
+/// Up to so many groups of nodes a pool is small.
+const SMALL: usize = 24;
 
 /// What is known about one way to keep nodes.
 struct Attempt {
@@ -146,7 +95,7 @@ struct Attempt {
 
 pub(super) fn choose(fleet: &Fleet, choices: &KeptChoices, budget: &mut Budget) -> Option<Choice> {
     // First how few nodes must be touched, for each way to keep nodes.
-    let mut floors: Vec<(i64, &Kept, Prices)> = choices
+    let mut floors: Vec<(i64, &Kept)> = choices
         .choices
         .iter()
         .map(|kept| {
@@ -160,8 +109,8 @@ pub(super) fn choose(fleet: &Fleet, choices: &KeptChoices, budget: &mut Budget) 
             };
             let start = start(fleet, &question);
             let target = question.touched * UNIT;
-            let Ascent { prices, bound, .. } = fleet.ascend(&question, &start, target, ROUNDS, |_| {});
-            (ceil(bound.value).max(0), kept, prices)
+            let Ascent { bound, .. } = fleet.ascend(&question, &start, target, ROUNDS, |_| {});
+            (ceil(bound.value).max(0), kept)
         })
         .collect();
     floors.sort_by_key(|f| f.0);
@@ -173,8 +122,9 @@ pub(super) fn choose(fleet: &Fleet, choices: &KeptChoices, budget: &mut Budget) 
         let mut best: Option<Choice> = None;
         let mut restarts_bound = i64::MAX;
         let mut refuted = true;
-        for (_, kept, prices) in floors.iter().filter(|f| f.0 <= touched) {
-            let (found, bound, finished) = with_touched(fleet, kept, touched, prices, budget);
+        for (_, kept) in floors.iter().filter(|f| f.0 <= touched) {
+            let to_beat = best.as_ref().map(|b| b.restarts);
+            let (found, bound, finished) = with_touched(fleet, kept, touched, to_beat, budget);
             refuted &= finished;
             restarts_bound = restarts_bound.min(bound);
             if let Some(found) = found
@@ -199,12 +149,12 @@ pub(super) fn choose(fleet: &Fleet, choices: &KeptChoices, budget: &mut Budget) 
     None
 }
 
-/// The fewest restarts with at most `touched` nodes touched: the choice, a bound, and whether they meet.
+/// The fewest restarts with exactly `touched` nodes touched: the choice, a bound, and whether the bound is the truth.
 fn with_touched(
     fleet: &Fleet,
     kept: &Kept,
     touched: i64,
-    prices: &Prices,
+    to_beat: Option<i64>,
     budget: &mut Budget,
 ) -> (Option<Choice>, i64, bool) {
     let question = Question {
@@ -216,44 +166,42 @@ fn with_touched(
         per_restart: UNIT,
     };
     let most: i64 = fleet.groups.iter().map(|g| g.replicas * count(g.nodes.len())).sum();
-    let mut attempt = Attempt {
-        question,
-        prices: start(fleet, &Question { touched, ..base(kept) }),
-        bound: 0,
-        guesses: Vec::new(),
-    };
-    let _ = prices;
-    let mut upper = most + 1;
-    for _ in 0..2 {
-        attempt.improve_bound(fleet, (upper - 1) * UNIT, ROUNDS, budget);
-        attempt.improve_guesses(fleet, budget);
-        let best = attempt.guesses.first().filter(|g| g.0.short == 0).map(|g| g.0.restarts);
-        if let Some(best) = best {
-            let done = best >= upper || best <= ceil(attempt.bound);
-            upper = upper.min(best);
-            if done {
-                break;
-            }
-        }
+    let prices = start(fleet, &question);
+    let mut attempt = Attempt { question, prices, bound: 0, guesses: Vec::new() };
+    attempt.improve_bound(fleet, most * UNIT, budget);
+    let mut lower = ceil(attempt.bound).max(0);
+    if to_beat.is_some_and(|best| best <= lower) {
+        return (None, lower, true);
     }
-    let lower = ceil(attempt.bound).max(0);
-    let mut finished = attempt.guesses.first().is_some_and(|g| g.0.short == 0 && g.0.restarts <= lower);
-    let mut lower = lower;
-    if !finished {
-        let upper = attempt.guesses.first().filter(|g| g.0.short == 0).map_or(most + 1, |g| g.0.restarts);
-        let mut judge = by_slots(fleet, &attempt.prices);
-        // Half of what is left, so that one node more touched gets its turn.
-        let mut share = Budget { left: budget.left / 2 };
+    attempt.improve_guesses(fleet, budget);
+    // A short try of everything is all that small pools need; large ones are shaken first.
+    if fleet.groups.len() > SMALL && attempt.best().is_none_or(|g| g.restarts > lower) {
+        attempt.shake(fleet, budget);
+        let target = attempt.best().map_or(most + 1, |g| g.restarts) - 1;
+        attempt.improve_bound(fleet, target * UNIT, budget);
+        attempt.improve_guesses(fleet, budget);
+        lower = lower.max(ceil(attempt.bound));
+    }
+    for part in [8, 2] {
+        let best = attempt.best().map_or(most + 1, |g| g.restarts);
+        if best <= lower {
+            break;
+        }
+        let mut share = Budget { left: budget.left / part };
         budget.left -= share.left;
+        let mut judge = by_slots(fleet, &attempt.prices);
         let (better, complete) =
-            exhaust(fleet, &attempt.question, &attempt.prices, upper, &mut *judge, &mut share);
+            exhaust(fleet, &attempt.question, &attempt.prices, best, &mut *judge, &mut share);
         budget.left += share.left;
         if let Some((restarts, fates)) = better {
             attempt.guesses.insert(0, (Score { short: 0, restarts }, fates));
         }
-        finished = complete;
         if complete {
-            lower = attempt.guesses.first().filter(|g| g.0.short == 0).map_or(most + 1, |g| g.0.restarts);
+            lower = attempt.best().map_or(most + 1, |g| g.restarts);
+            break;
+        }
+        if part == 8 {
+            attempt.shake(fleet, budget);
         }
     }
     let order = leave_order(fleet, &attempt.prices);
@@ -263,18 +211,8 @@ fn with_touched(
         let totals = Totals::new(fleet, &attempt.question, &fates);
         Choice { restarts_bound: lower, ..Choice::new(fleet, kept, &order, fates, &totals, lower, budget) }
     });
+    let finished = choice.as_ref().map_or(lower > most, |c| c.restarts <= lower);
     (choice, lower, finished)
-}
-
-fn base(kept: &Kept) -> Question {
-    Question {
-        kept: kept.nodes.clone(),
-        idle: kept.idle,
-        touched: 0,
-        exactly: true,
-        per_touch: 0,
-        per_restart: UNIT,
-    }
 }
 
 /// First prices: slots priced by one of the card's limits, whichever gives the best bound.
@@ -320,15 +258,19 @@ pub(super) fn ceil(value: i64) -> i64 {
 }
 
 impl Attempt {
-    fn improve_bound(&mut self, fleet: &Fleet, target: i64, rounds: u64, budget: &mut Budget) {
+    /// The best guess that works.
+    fn best(&self) -> Option<Score> {
+        self.guesses.first().map(|g| g.0).filter(|s| s.short == 0)
+    }
+
+    fn improve_bound(&mut self, fleet: &Fleet, target: i64, budget: &mut Budget) {
         let mut round = 0u64;
         let mut seen: Vec<(Score, Vec<Fates>)> = Vec::new();
         let question = self.question.clone();
-        let steps = fleet.groups.len().saturating_mul(usize::try_from(rounds).unwrap_or(0)) / 8;
-        budget.spend(steps);
+        budget.spend(fleet.groups.len().saturating_mul(64));
         let order = leave_order(fleet, &self.prices);
         let Ascent { prices, bound, blend } =
-            fleet.ascend(&question, &self.prices, target, rounds, |bound| {
+            fleet.ascend(&question, &self.prices, target, ROUNDS, |bound| {
                 round += 1;
                 if round % 20 == 1 {
                     let fates = rounded(fleet, &question, bound);
@@ -363,205 +305,13 @@ impl Attempt {
             *score = Totals::new(fleet, &self.question, fates).polished(fleet, &order, budget);
         }
         self.guesses.sort_by_key(|g| g.0);
+    }
+
+    fn shake(&mut self, fleet: &Fleet, budget: &mut Budget) {
+        let order = leave_order(fleet, &self.prices);
+        let active = undecided(fleet, &self.question, &self.prices);
         if let Some(best) = self.guesses.first_mut() {
             shake(fleet, &self.question, &order, &active, best, ceil(self.bound), budget);
-        }
-    }
-}
-
-/// At most so many groups take part in swaps.
-const MOST_ACTIVE: usize = 80;
-
-/// The groups whose fate the prices leave open most.
-fn undecided(fleet: &Fleet, question: &Question, prices: &Prices) -> Vec<usize> {
-    let values = fleet.bound(question, prices).values;
-    let marginal = marginals(fleet, question, &values);
-    let mut groups: Vec<(i64, usize)> = (0..fleet.groups.len())
-        .map(|g| {
-            let (v, m) = (&values[g], marginal[fleet.groups[g].size]);
-            let mut fates = [v.freed, v.touched - m, v.untouched - m];
-            fates.sort_unstable();
-            (fates[1] - fates[0], g)
-        })
-        .collect();
-    groups.sort_unstable();
-    groups.truncate(MOST_ACTIVE);
-    let mut active: Vec<usize> = groups.into_iter().map(|(_, g)| g).collect();
-    active.sort_unstable();
-    active
-}
-
-/// Fates near those of a bound that keep and touch the right numbers of nodes.
-fn rounded(fleet: &Fleet, question: &Question, bound: &Bound) -> Vec<Fates> {
-    let mut fates = bound.fates.clone();
-    let mut touched: i64 = fates.iter().map(|f| f.touched).sum();
-    let gain = |g: &usize| (bound.values[*g].touched - bound.values[*g].untouched, *g);
-    let mut order: Vec<usize> = (0..fleet.groups.len()).collect();
-    order.sort_by_key(gain);
-    for g in &order {
-        let n = fates[*g].untouched.min(question.touched - touched).max(0);
-        fates[*g].untouched -= n;
-        fates[*g].touched += n;
-        touched += n;
-    }
-    for g in order.iter().rev() {
-        let n = fates[*g].touched.min(touched - question.touched).max(0);
-        fates[*g].touched -= n;
-        fates[*g].untouched += n;
-        touched -= n;
-    }
-    fates
-}
-
-/// Whole nodes near a blend of fates: everywhere rounded down, and the largest remainders up.
-fn rounded_blend(fleet: &Fleet, question: &Question, blend: &[[i64; 3]]) -> Vec<Fates> {
-    let size_of = |g: usize| count(fleet.groups[g].nodes.len());
-    let mut kept: Vec<i64> = blend.iter().map(|b| (b[1] + b[2]) / UNIT).collect();
-    let mut touched: Vec<i64> = blend.iter().map(|b| b[1] / UNIT).collect();
-    let mut order: Vec<usize> = (0..blend.len()).collect();
-    order.sort_by_key(|g| (std::cmp::Reverse((blend[*g][1] + blend[*g][2]) % UNIT), *g));
-    for (size, wanted) in question.kept.iter().enumerate() {
-        let of_size: Vec<usize> = order.iter().copied().filter(|g| fleet.groups[*g].size == size).collect();
-        let mut left = wanted - of_size.iter().map(|g| kept[*g]).sum::<i64>();
-        // Once around for the remainders; again only when rounding errors ate more than one each.
-        while left > 0 && of_size.iter().any(|g| kept[*g] < size_of(*g)) {
-            for g in &of_size {
-                if left > 0 && kept[*g] < size_of(*g) {
-                    kept[*g] += 1;
-                    left -= 1;
-                }
-            }
-        }
-        for g in of_size.iter().rev() {
-            let less = kept[*g].min(-left).max(0);
-            kept[*g] -= less;
-            left += less;
-        }
-    }
-    order.sort_by_key(|g| (std::cmp::Reverse(blend[*g][1] % UNIT), *g));
-    touched.iter_mut().zip(&kept).for_each(|(t, k)| *t = (*t).min(*k));
-    let mut left = question.touched - touched.iter().sum::<i64>();
-    while left > 0 && order.iter().any(|g| touched[*g] < kept[*g]) {
-        for g in &order {
-            if left > 0 && touched[*g] < kept[*g] {
-                touched[*g] += 1;
-                left -= 1;
-            }
-        }
-    }
-    (0..blend.len())
-        .map(|g| Fates { freed: size_of(g) - kept[g], touched: touched[g], untouched: kept[g] - touched[g] })
-        .collect()
-}
-
-const ALL: [Becomes; 3] = [Becomes::Freed, Becomes::Touched, Becomes::Untouched];
-
-pub(super) fn of(fates: &mut Fates, becomes: Becomes) -> &mut i64 {
-    match becomes {
-        Becomes::Freed => &mut fates.freed,
-        Becomes::Touched => &mut fates.touched,
-        Becomes::Untouched => &mut fates.untouched,
-    }
-}
-
-/// Shakes the best choice and improves it again, while the bound leaves room and a share of the budget lasts.
-fn shake(
-    fleet: &Fleet,
-    question: &Question,
-    order: &[(usize, usize)],
-    active: &[usize],
-    best: &mut (Score, Vec<Fates>),
-    floor: i64,
-    budget: &mut Budget,
-) {
-    let mut share = Budget { left: budget.left / 2 };
-    budget.left -= share.left;
-    // Not random: the same numbers on every machine (Knuth's linear congruential generator).
-    let mut state = 1u64;
-    let mut next = |n: usize| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(state >> 33).unwrap_or(0) % n.max(1)
-    };
-    let n = active.len();
-    while share.left > 0 && n > 1 && (best.0.short > 0 || best.0.restarts > floor) {
-        share.spend(n);
-        let mut fates = best.1.clone();
-        for _ in 0..2 + next(4) {
-            let (a, b) = (active[next(n)], active[next(n)]);
-            let (from, to) = (ALL[next(3)], ALL[next(3)]);
-            let sizes_matter = from == Becomes::Freed || to == Becomes::Freed;
-            let possible = a != b && (!sizes_matter || fleet.groups[a].size == fleet.groups[b].size);
-            if possible && *of(&mut fates[a], from) > 0 && *of(&mut fates[b], to) > 0 {
-                *of(&mut fates[a], from) -= 1;
-                *of(&mut fates[a], to) += 1;
-                *of(&mut fates[b], to) -= 1;
-                *of(&mut fates[b], from) += 1;
-            }
-        }
-        let mut score = Totals::new(fleet, question, &fates).score(fleet, order);
-        swap(fleet, question, order, active, &mut score, &mut fates, floor, &mut share);
-        score = Totals::new(fleet, question, &fates).polished(fleet, order, &mut share);
-        if score <= best.0 {
-            *best = (score, fates);
-        }
-    }
-    budget.left += share.left;
-}
-
-/// Lets two nodes exchange their fates as long as that helps.
-#[expect(clippy::too_many_arguments, reason = "the state of one local search")]
-fn swap(
-    fleet: &Fleet,
-    question: &Question,
-    order: &[(usize, usize)],
-    active: &[usize],
-    score: &mut Score,
-    fates: &mut [Fates],
-    floor: i64,
-    budget: &mut Budget,
-) {
-    let mut totals = Totals::new(fleet, question, fates);
-    loop {
-        let mut improved = false;
-        for a in active.iter().copied() {
-            for b in active.iter().copied() {
-                for from in ALL {
-                    for to in ALL {
-                        if a == b || from == to || (score.short == 0 && score.restarts <= floor) {
-                            continue;
-                        }
-                        let sizes_matter = from == Becomes::Freed || to == Becomes::Freed;
-                        if sizes_matter && fleet.groups[a].size != fleet.groups[b].size {
-                            continue;
-                        }
-                        if *of(&mut fates[a], from) == 0 || *of(&mut fates[b], to) == 0 {
-                            continue;
-                        }
-                        if !budget.spend(1) {
-                            return;
-                        }
-                        let before = totals.clone();
-                        totals.add(fleet, a, from, -1);
-                        totals.add(fleet, a, to, 1);
-                        totals.add(fleet, b, to, -1);
-                        totals.add(fleet, b, from, 1);
-                        let now = totals.score(fleet, order);
-                        if now < *score {
-                            *score = now;
-                            *of(&mut fates[a], from) -= 1;
-                            *of(&mut fates[a], to) += 1;
-                            *of(&mut fates[b], to) -= 1;
-                            *of(&mut fates[b], from) += 1;
-                            improved = true;
-                        } else {
-                            totals = before;
-                        }
-                    }
-                }
-            }
-        }
-        if !improved {
-            return;
         }
     }
 }

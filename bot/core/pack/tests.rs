@@ -489,3 +489,51 @@ proptest! {
         prop_assert!(a.layouts.len() <= 8, "{:?}", a.layouts);
     }
 }
+
+#[test]
+fn replicas_on_single_card_nodes_stay_on_two_of_them() {
+    let nodes = [0, 0, 1]
+        .iter()
+        .zip(["a", "b", "c"])
+        .map(|(i, id)| node(id, vec![CardState::Whole { item: Some(*i) }]))
+        .collect();
+    let items = vec![item("x", 2, 2), item("y", 2, 1)];
+    let rules = Rules { spread: Spread::Node, ..rules() };
+    let packing = packed(&Problem { geometry: a100(), items, nodes, rules });
+    assert_eq!(packing.objective, [200, 1, 2]);
+    assert!(packing.proven);
+}
+
+#[test]
+fn a_limit_on_layouts_is_kept_and_never_called_free() {
+    let nodes = (0..9).map(|i| node(&format!("n{i}"), vec![CardState::Whole { item: Some(i) }])).collect();
+    let items = [0, 0, 0, 0, 1, 2, 3, 3, 4].iter().enumerate();
+    let items = items.map(|(i, slot)| item(&format!("w{i}"), *slot, 1)).collect();
+    let mut problem = Problem { geometry: a100(), items, nodes, rules: rules() };
+    let free = packed(&problem);
+    problem.rules.max_layouts = Some(1);
+    let limited = packed(&problem);
+    let cuts: BTreeMap<Vec<usize>, ()> = limited
+        .nodes
+        .iter()
+        .flat_map(|n| &n.cards)
+        .filter_map(|card| match card {
+            CardPlan::Cut(slices) => Some((slices.iter().map(|s| s.slice_type).collect(), ())),
+            CardPlan::Whole { .. } => None,
+        })
+        .collect();
+    assert_eq!(cuts.len(), 1);
+    assert!(limited.objective >= free.objective);
+    assert_eq!(limited.proven, limited.objective == free.objective);
+}
+
+#[test]
+fn a_frozen_node_keeps_a_replica_that_it_should_not_hold() {
+    let mut frozen = node("a", vec![CardState::Cut(vec![(0, Some(0)), (0, None)])]);
+    frozen.frozen = true;
+    let nodes = vec![frozen, node("b", vec![CardState::Whole { item: Some(1) }])];
+    let problem =
+        Problem { geometry: a100(), items: vec![item("x", 3, 1), item("y", 0, 1)], nodes, rules: rules() };
+    let packing = packed(&problem);
+    assert_eq!(packing.objective, [100, 0, 1]);
+}
