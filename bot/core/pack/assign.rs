@@ -255,32 +255,29 @@ impl Seats<'_> {
         super::fleet::count(cards) - idle.min().unwrap_or(0).max(0)
     }
 
-    /// Counts restarts again: a replica that left can end in a slot of its node that is just like the old one.
+    /// Counts restarts again: a replica that left can end in a slot of its card that is just like the old one.
     fn recount(&mut self) {
         let mut restarts = 0i64;
-        for (n, plan) in self.nodes.iter().enumerate() {
-            let mut held: BTreeMap<(usize, usize), i64> = BTreeMap::new();
-            for (slot, item) in super::fleet::slots(self.problem, n) {
-                if let Some(item) = item {
-                    *held.entry((slot, item)).or_default() += 1;
+        for (n, node) in self.problem.nodes.iter().enumerate() {
+            for (c, card) in node.cards.iter().enumerate() {
+                let today = card_slots(self.problem, card);
+                let mut held: BTreeMap<(usize, usize), i64> = BTreeMap::new();
+                for (slot, item) in &today {
+                    if let Some(item) = item {
+                        *held.entry((*slot, *item)).or_default() += 1;
+                    }
                 }
-            }
-            if plan.fate == Fate::Untouched {
-                for (c, card) in plan.cards.iter().enumerate() {
-                    let n_slots = match card {
-                        CardPlan::Whole { .. } => 1,
-                        CardPlan::Cut(slices) => slices.len(),
-                    };
-                    for place in (0..n_slots).map(|s| (n, c, s)) {
-                        if let Some(item) = self.held_by(place)
-                            && let Some(left) = held.get_mut(&(self.slot(place), item))
+                if self.nodes[n].fate == Fate::Untouched {
+                    for (s, (slot, _)) in today.iter().enumerate() {
+                        if let Some(item) = self.held_by((n, c, s))
+                            && let Some(left) = held.get_mut(&(*slot, item))
                         {
                             *left = (*left - 1).max(0);
                         }
                     }
                 }
+                restarts += held.values().sum::<i64>();
             }
-            restarts += held.values().sum::<i64>();
         }
         self.restarts = restarts;
     }

@@ -363,6 +363,8 @@ fn every_instance_reaches_its_proven_optimum() {
     let own_models = models(&folders[0]);
     let mut failed = Vec::new();
     for folder in &folders {
+        let more_models = folder.join("models.json").exists().then(|| models(folder));
+        let models = more_models.as_ref().unwrap_or(&own_models);
         let listing = std::fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
         let mut files: Vec<PathBuf> = listing
             .map(|entry| entry.unwrap().path())
@@ -373,7 +375,7 @@ fn every_instance_reaches_its_proven_optimum() {
         eprintln!("{} cases in {}", files.len(), folder.display());
         for file in files {
             let instance: Instance = serde_json::from_str(&read(&file)).unwrap();
-            let model = &own_models[&instance.gpu_model];
+            let model = &models[&instance.gpu_model];
             if let Err(why) = run(&instance, model) {
                 failed.push(format!("{}: {why}", file.file_stem().unwrap().display()));
             }

@@ -207,6 +207,9 @@ pub(super) fn card_slots(problem: &Problem, card: &CardState) -> Vec<(usize, Opt
     }
 }
 
+/// Dearer nodes are a mistake; up to here sums over a pool cannot overflow.
+const MOST_COST: i64 = 1 << 50;
+
 /// More nodes than this are grouped even when it matters who sits where.
 const MOST_TOLD_APART: usize = 40;
 
@@ -242,6 +245,9 @@ fn huddled(problem: &Problem) -> Vec<Vec<usize>> {
 
 fn content(problem: &Problem, n: usize, huddled: &[usize]) -> Result<Content, Infeasible> {
     let node = &problem.nodes[n];
+    if !(0..=MOST_COST).contains(&node.cost) {
+        return Err(Infeasible::Malformed(format!("node `{}` costs {}", node.id, node.cost)));
+    }
     let mut huddled = huddled.to_vec();
     let whole = problem.geometry.whole();
     for card in &node.cards {
@@ -293,7 +299,7 @@ fn content(problem: &Problem, n: usize, huddled: &[usize]) -> Result<Content, In
         }
     }
     Ok(Content {
-        size: (count(node.cards.len()), node.cost.max(0)),
+        size: (count(node.cards.len()), node.cost),
         alone: (problem.rules.spread != Spread::None && problem.nodes.len() <= MOST_TOLD_APART).then_some(n),
         replicas,
         misfits,

@@ -29,17 +29,20 @@ const MOST_CHOICES: usize = 64;
 pub(super) fn kept(fleet: &Fleet, rules: &Rules, extra: i64) -> Result<KeptChoices, Infeasible> {
     let spare = i64::from(rules.spare_cards);
     let pool_for = |idle: i64| fleet.pool_cards(&fleet.missing(idle));
+    let available: i64 = fleet.sizes.iter().map(|s| s.cards * s.n_nodes).sum();
     let idle = match rules.goal {
         Goal::Bill => spare,
         Goal::Capacity => {
             // Idle cards of frozen nodes are free; beyond them each idle card costs one.
             let last = (-fleet.need.last().copied().unwrap_or(0) + 1).max(spare);
-            (spare..=last).min_by_key(|idle| (pool_for(*idle) - idle, *idle)).unwrap_or(spare)
+            (spare..=last)
+                .filter(|idle| pool_for(*idle) <= available)
+                .min_by_key(|idle| (pool_for(*idle) - idle, *idle))
+                .unwrap_or(spare)
         }
     };
     let least = pool_for(idle);
     let pool = least.max(fleet.least_cards) + extra;
-    let available: i64 = fleet.sizes.iter().map(|s| s.cards * s.n_nodes).sum();
     let n_nodes: i64 = fleet.sizes.iter().map(|s| s.n_nodes).sum();
     if pool > available || fleet.least_nodes > n_nodes {
         let clamp = |n: i64| u32::try_from(n).unwrap_or(u32::MAX);

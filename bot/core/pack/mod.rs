@@ -1,5 +1,11 @@
 //! Fits the workloads of one pool on the fewest cards, with the proof.
 //!
+//! `pack` plans named nodes; `cards` says how few cards a demand needs, `limited` how few with one to three layouts
+//! (elastic groups), `time_slicing` how many pods may take turns. `check` believes none of them.
+//!
+//! Inside `pack`: `fleet` turns nodes into numbers, `kept` settles how many stay, `search` which are touched (`prices`
+//! and `master` bound, `improve` and `exhaust` look), `assign` and `spread` seat the replicas.
+//!
 //! Works on counts: which slice a workload needs is decided before (`fit`), what to change in which file after (`plan`).
 //! Integers only, no clock: effort is counted in steps, so that the same input gives the same plan on every machine.
 
@@ -12,6 +18,8 @@ pub mod cards;
 pub mod limited;
 
 pub mod time_slicing;
+
+pub mod check;
 
 mod fleet;
 
@@ -34,8 +42,6 @@ mod assign;
 mod spread;
 
 mod apart;
-
-pub mod check;
 
 #[cfg(test)]
 mod cases;
@@ -81,7 +87,7 @@ pub struct NodeState {
     pub id: String,
     /// One entry a card.
     pub cards: Vec<CardState>,
-    /// Price of keeping the node, in any unit that all nodes share. Not negative.
+    /// Price of keeping the node, in any unit that all nodes share: 0 to 2^50.
     pub cost: i64,
     /// A frozen node keeps its layout and its replicas.
     pub frozen: bool,

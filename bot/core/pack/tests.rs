@@ -537,3 +537,12 @@ fn a_frozen_node_keeps_a_replica_that_it_should_not_hold() {
     let packing = packed(&problem);
     assert_eq!(packing.objective, [100, 0, 1]);
 }
+
+#[test]
+fn idle_cards_of_frozen_nodes_count_as_free_only_when_others_take_the_work() {
+    let frozen = |id| NodeState { frozen: true, ..node(id, vec![CardState::Whole { item: None }]) };
+    let rules = Rules { goal: Goal::Capacity, ..rules() };
+    let nodes = vec![frozen("a"), frozen("b")];
+    let packing = packed(&Problem { geometry: a100(), items: vec![item("x", 0, 2)], nodes, rules });
+    assert_eq!(packing.objective, [2, 200, 0, 0]);
+}
