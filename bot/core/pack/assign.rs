@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::fleet::Fleet;
+use super::fleet::{Fleet, card_slots};
 use super::geometry::Layout;
 use super::limited::{Substitution, limited};
 use super::search::Choice;
@@ -26,15 +26,52 @@ pub(super) struct Seats<'a> {
     pub(super) stayed: BTreeSet<Place>,
     /// Replicas that restart.
     pub(super) restarts: i64,
+    /// Free slots of each type or larger that must remain: for rolling updates and spare cards.
+    pub(super) must_stay_free: Vec<i64>,
 }
 
 /// The cards that the cuts need beyond those that are there: only with an unknown table or few layouts.
 pub(super) struct Short;
 
-/// Lays the choice out.
-pub(super) fn assign<'a>(problem: &'a Problem, fleet: &Fleet, choice: &Choice) -> Result<Seats<'a>, Short> {
+/// How cuts are laid over the touched nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Style {
+    /// Equal cuts side by side, as few cards as possible: few different nodes, and whole cards stay idle.
+    Tight,
+    /// Cuts dealt out over all touched nodes, idle cards cut like the others: room to keep replicas apart.
+    Wide,
+}
+
+/// Lays the choice out and keeps replicas apart; the error inside is the first workload that could not be.
+pub(super) fn seat<'a>(
+    problem: &'a Problem,
+    fleet: &Fleet,
+    choice: &Choice,
+) -> Result<(Seats<'a>, Result<(), usize>), Short> {
+    let mut tight = assign(problem, fleet, choice, Style::Tight)?;
+    let apart = tight.spread();
+    tight.recount();
+    if apart.is_ok() && tight.restarts <= choice.restarts {
+        return Ok((tight, apart));
+    }
+    let mut wide = assign(problem, fleet, choice, Style::Wide)?;
+    let wide_apart = wide.spread();
+    wide.recount();
+    let better = wide_apart.is_ok() && (apart.is_err() || wide.restarts < tight.restarts);
+    Ok(if better { (wide, wide_apart) } else { (tight, apart) })
+}
+
+fn assign<'a>(
+    problem: &'a Problem,
+    fleet: &Fleet,
+    choice: &Choice,
+    style: Style,
+) -> Result<Seats<'a>, Short> {
     let fates = fates(problem, fleet, choice);
-    let cards = pool_cards(problem, fleet, choice)?;
+    let mut cards = pool_cards(problem, fleet, choice)?;
+    if style == Style::Wide {
+        widen(&mut cards, choice);
+    }
     let mut seats = Seats {
         problem,
         nodes: Vec::with_capacity(problem.nodes.len()),
@@ -42,13 +79,14 @@ pub(super) fn assign<'a>(problem: &'a Problem, fleet: &Fleet, choice: &Choice) -
         places: vec![BTreeSet::new(); problem.items.len()],
         stayed: BTreeSet::new(),
         restarts: 0,
+        must_stay_free: fleet.reserve.iter().map(|r| r + choice.idle).collect(),
     };
-    let mut left = plan_nodes(problem, &fates, cards);
+    let mut left = plan_nodes(problem, &fates, cards, style);
     for (n, node) in problem.nodes.iter().enumerate() {
         let cards = std::mem::take(&mut left[n]);
         seats.nodes.push(NodePlan { id: node.id.clone(), fate: fates[n], cards });
     }
-    seats.seat_stayers(choice);
+    seats.seat_stayers(fleet, choice);
     seats.seat_movers();
     Ok(seats)
 }
@@ -71,6 +109,16 @@ fn fates(problem: &Problem, fleet: &Fleet, choice: &Choice) -> Vec<Fate> {
         }
     }
     fates
+}
+
+/// Cuts idle cards like the others, in turn, as long as enough stay whole.
+fn widen(cards: &mut Vec<CardPlan>, choice: &Choice) {
+    let mut distinct = cards.clone();
+    distinct.dedup();
+    let n_whole = choice.missing.last().copied().unwrap_or(0).max(0);
+    let surplus = choice.pool - super::fleet::count(cards.len()) - n_whole;
+    let more = distinct.iter().cycle().take(usize::try_from(surplus).unwrap_or(0)).cloned();
+    cards.extend(more.collect::<Vec<_>>());
 }
 
 /// What the touched cards become, in the order in which nodes take them; further cards stay whole and idle.
@@ -107,20 +155,27 @@ fn cut(problem: &Problem, layout: &Layout) -> CardPlan {
 }
 
 /// The cards of every node after the change, nobody in them yet.
-fn plan_nodes(problem: &Problem, fates: &[Fate], pool: Vec<CardPlan>) -> Vec<Vec<CardPlan>> {
-    let mut pool = pool.into_iter();
+fn plan_nodes(problem: &Problem, fates: &[Fate], pool: Vec<CardPlan>, style: Style) -> Vec<Vec<CardPlan>> {
     let mut order: Vec<usize> = (0..problem.nodes.len()).collect();
     order.sort_by(|a, b| problem.nodes[*a].id.cmp(&problem.nodes[*b].id));
-    let mut planned = vec![Vec::new(); problem.nodes.len()];
-    for n in order {
-        let node = &problem.nodes[n];
-        planned[n] = match fates[n] {
+    let touched = order.iter().copied().filter(|n| fates[*n] == Fate::Touched);
+    let mut places: Vec<(usize, usize)> =
+        touched.flat_map(|n| (0..problem.nodes[n].cards.len()).map(move |c| (n, c))).collect();
+    if style == Style::Wide {
+        places.sort_by_key(|(_, card)| *card);
+    }
+    let mut planned: Vec<Vec<CardPlan>> = problem
+        .nodes
+        .iter()
+        .zip(fates)
+        .map(|(node, fate)| match fate {
             Fate::Freed => Vec::new(),
-            Fate::Touched => {
-                node.cards.iter().map(|_| pool.next().unwrap_or(CardPlan::Whole { item: None })).collect()
-            }
+            Fate::Touched => vec![CardPlan::Whole { item: None }; node.cards.len()],
             Fate::Untouched => node.cards.iter().map(|card| unchanged(problem, card)).collect(),
-        };
+        })
+        .collect();
+    for ((n, c), card) in places.into_iter().zip(pool) {
+        planned[n][c] = card;
     }
     planned
 }
@@ -192,12 +247,55 @@ impl Seats<'_> {
         }
     }
 
+    /// Cards of kept nodes less the whole cards that neither replicas nor rolling updates use.
+    pub(super) fn busy_cards(&self, fleet: &Fleet) -> i64 {
+        let cards: usize = self.nodes.iter().map(|n| n.cards.len()).sum();
+        let free = |p: usize| self.free[p..].iter().map(BTreeSet::len).sum::<usize>();
+        let idle = fleet.reserve.iter().enumerate().map(|(p, r)| super::fleet::count(free(p)) - r);
+        super::fleet::count(cards) - idle.min().unwrap_or(0).max(0)
+    }
+
+    /// Counts restarts again: a replica that left can end in a slot of its card that is just like the old one.
+    fn recount(&mut self) {
+        let mut restarts = 0i64;
+        for (n, node) in self.problem.nodes.iter().enumerate() {
+            for (c, card) in node.cards.iter().enumerate() {
+                let today = card_slots(self.problem, card);
+                let mut held: BTreeMap<(usize, usize), i64> = BTreeMap::new();
+                for (slot, item) in &today {
+                    if let Some(item) = item {
+                        *held.entry((*slot, *item)).or_default() += 1;
+                    }
+                }
+                if self.nodes[n].fate == Fate::Untouched {
+                    for (s, (slot, _)) in today.iter().enumerate() {
+                        if let Some(item) = self.held_by((n, c, s))
+                            && let Some(left) = held.get_mut(&(*slot, item))
+                        {
+                            *left = (*left - 1).max(0);
+                        }
+                    }
+                }
+                restarts += held.values().sum::<i64>();
+            }
+        }
+        self.restarts = restarts;
+    }
+
+    fn held_by(&self, place: Place) -> Option<usize> {
+        match &self.nodes[place.0].cards[place.1] {
+            CardPlan::Whole { item } => *item,
+            CardPlan::Cut(slices) => slices[place.2].item,
+        }
+    }
+
     /// Replicas that a plan has to hold: a workload never shrinks here.
     fn planned(&self, item: usize, present: u32) -> u32 {
         self.problem.items[item].planned.max(present)
     }
 
-    fn seat_stayers(&mut self, choice: &Choice) {
+    fn seat_stayers(&mut self, fleet: &Fleet, choice: &Choice) {
+        let mut apart = fleet.huddled.clone();
         let mut must_leave: BTreeMap<(usize, usize), i64> =
             choice.leaves.iter().map(|(slot, own, n)| ((*slot, *own), *n)).collect();
         let problem = self.problem;
@@ -208,14 +306,15 @@ impl Seats<'_> {
             let node = &problem.nodes[n];
             if self.nodes[n].fate == Fate::Untouched {
                 for (c, card) in node.cards.iter().enumerate() {
-                    let slices = match card {
-                        CardState::Whole { item } => vec![(whole, *item)],
-                        CardState::Cut(slices) => slices.clone(),
-                    };
-                    for (s, (slot, item)) in slices.into_iter().enumerate() {
+                    for (s, (slot, item)) in card_slots(problem, card).into_iter().enumerate() {
                         self.free[slot].insert((n, c, s));
                         let Some(item) = item else { continue };
                         let own = problem.items[item].slot;
+                        if let Some(at) = apart[n].iter().position(|h| *h == item) {
+                            apart[n].swap_remove(at);
+                            self.restarts += 1;
+                            continue;
+                        }
                         let asked = must_leave.get_mut(&(slot, own)).filter(|n| **n > 0);
                         match asked {
                             Some(asked) if !node.frozen => {

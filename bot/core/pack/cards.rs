@@ -59,9 +59,19 @@ impl<'a> Cutter<'a> {
         let n_types = self.geometry.types.len();
         let whole = demand.get(n_types).copied().unwrap_or(0);
         let counts: Vec<u32> = (0..n_types).map(|t| demand.get(t).copied().unwrap_or(0)).collect();
-        let layouts = self.tidy(self.peel(&counts));
+        let mut used = self.peel(&counts);
+        let mut searched = false;
+        if !self.rows.exact
+            && used.values().sum::<u32>() > self.bound(&counts)
+            && let Some(best) = self.search(&counts)
+        {
+            used = best;
+            searched = true;
+        }
+        let layouts = self.tidy(used);
         let n_cut = layouts.iter().map(|(_, n)| n).sum();
-        let certificate = Certificate::new(&self.rows, &counts, whole, n_cut);
+        let mut certificate = Certificate::new(&self.rows, &counts, whole, n_cut);
+        certificate.proven |= searched;
         CardsNeeded { n_cards: certificate.n_cards, certificate, layouts }
     }
 
@@ -108,6 +118,51 @@ impl<'a> Cutter<'a> {
             *used.entry(Layout { counts: part }).or_default() += full;
         }
         used
+    }
+
+    /// What is used of each card in the best case, by dynamic programming over all smaller demands; `None` when
+    /// there are too many.
+    fn search(&self, counts: &[u32]) -> Option<BTreeMap<Layout, u32>> {
+        const MOST_DEMANDS: usize = 20_000;
+        let sizes: Vec<usize> =
+            counts.iter().map(|n| usize::try_from(*n).ok()?.checked_add(1)).collect::<Option<_>>()?;
+        let total =
+            sizes.iter().try_fold(1usize, |all, n| all.checked_mul(*n)).filter(|n| *n <= MOST_DEMANDS)?;
+        let demand_of = |mut code: usize| -> Vec<u32> {
+            let digits = sizes.iter().map(|n| {
+                let digit = u32::try_from(code % n).unwrap_or(0);
+                code /= n;
+                digit
+            });
+            digits.collect()
+        };
+        let code_of = |demand: &[u32]| {
+            let step = |code: usize, (d, n): (&u32, &usize)| code * n + usize::try_from(*d).unwrap_or(0);
+            demand.iter().zip(&sizes).rev().fold(0usize, step)
+        };
+        // Entry: cards, and the layout to take first. A smaller demand has a smaller code.
+        let mut table: Vec<(u32, Option<usize>)> = vec![(0, None)];
+        for code in 1..total {
+            let demand = demand_of(code);
+            let mut best = (u32::MAX, None);
+            for (i, layout) in self.maximal.iter().enumerate() {
+                let left: Vec<u32> =
+                    demand.iter().zip(&layout.counts).map(|(d, a)| d.saturating_sub(*a)).collect();
+                let cards = table.get(code_of(&left)).map_or(u32::MAX, |t| t.0).saturating_add(1);
+                if left != demand && cards < best.0 {
+                    best = (cards, Some(i));
+                }
+            }
+            table.push(best);
+        }
+        let mut used = BTreeMap::new();
+        let mut left = counts.to_vec();
+        while let Some(i) = table.get(code_of(&left)).and_then(|t| t.1) {
+            let part: Vec<u32> = self.maximal[i].counts.iter().zip(&left).map(|(a, d)| *a.min(d)).collect();
+            left.iter_mut().zip(&part).for_each(|(d, n)| *d -= n);
+            *used.entry(Layout { counts: part }).or_default() += 1;
+        }
+        Some(used)
     }
 
     /// How many cards of `layout` can go first when each must save one of the `now` cards. Monotone, so halved.

@@ -40,8 +40,10 @@ impl Certificate {
             .rows
             .iter()
             .map(|row| {
-                let needed =
-                    counts.iter().zip(&row.weights).fold(0u32, |sum, (n, w)| sum.saturating_add(n * w));
+                let needed = counts
+                    .iter()
+                    .zip(&row.weights)
+                    .fold(0u32, |sum, (n, w)| sum.saturating_add(n.saturating_mul(*w)));
                 CertificateRow {
                     code: row.code,
                     needed,

@@ -180,18 +180,20 @@ fn check_objective(problem: &Problem, packing: &Packing, idle: i64, wrong: &mut 
     }
 }
 
-/// Replicas that may stay where they are: of each workload and slot type, as many as before and after.
+/// Replicas that may stay where they are: of each card, workload and slot type, as many as before and after.
 fn stayers(problem: &Problem, node: &NodeState, plan: &NodePlan) -> usize {
-    let count = |all: Vec<(usize, Option<usize>)>| {
-        let mut counts: BTreeMap<(usize, usize), usize> = BTreeMap::new();
-        for (slot, item) in all {
-            if let Some(item) = item {
-                *counts.entry((slot, item)).or_default() += 1;
+    let count = |cards: Vec<Vec<(usize, Option<usize>)>>| {
+        let mut counts: BTreeMap<(usize, usize, usize), usize> = BTreeMap::new();
+        for (card, slots) in cards.into_iter().enumerate() {
+            for (slot, item) in slots {
+                if let Some(item) = item {
+                    *counts.entry((card, slot, item)).or_default() += 1;
+                }
             }
         }
         counts
     };
-    let before = count(node.cards.iter().flat_map(|c| slots_today(problem, c)).collect());
-    let after = count(plan.cards.iter().flat_map(|c| slots(problem, c)).collect());
+    let before = count(node.cards.iter().map(|c| slots_today(problem, c)).collect());
+    let after = count(plan.cards.iter().map(|c| slots(problem, c)).collect());
     before.iter().map(|(key, n)| *n.min(after.get(key).unwrap_or(&0))).sum()
 }

@@ -1,8 +1,9 @@
 //! Tries every choice of fates that the bound does not rule out.
 
 use super::fleet::{Fleet, count};
+use super::improve::of;
 use super::prices::{Fates, Prices, Question, UNIT};
-use super::search::{Budget, leave_order, of};
+use super::search::{Budget, leave_order};
 use super::totals::{Becomes, Score, Totals};
 
 /// One group in the order of the search: how much each fate costs more than its best.
@@ -13,10 +14,23 @@ struct Level {
     extra: [(i64, Becomes); 3],
 }
 
-struct Walk<'a> {
+/// What a judge thinks of one complete set of fates.
+pub(super) enum Verdict {
+    /// It works, with so many restarts.
+    Restarts(i64),
+    /// It does not work.
+    Unfit,
+    /// The budget ended before that was clear.
+    Unknown,
+}
+
+/// Judges complete fates; those with `upper` restarts or more need no closer look.
+pub(super) type Judge<'a> = dyn FnMut(&[Fates], &Totals, i64, &mut Budget) -> Verdict + 'a;
+
+struct Walk<'a, 'j> {
     fleet: &'a Fleet<'a>,
     levels: Vec<Level>,
-    order: Vec<(usize, usize)>,
+    judge: &'a mut Judge<'j>,
     /// Nodes per size from each level on.
     rest: Vec<Vec<i64>>,
     /// What may be lost against the bound and still be better than `upper`.
@@ -28,8 +42,18 @@ struct Walk<'a> {
     exactly: bool,
     fates: Vec<Fates>,
     totals: Totals,
-    best: Option<(Score, Vec<Fates>)>,
+    best: Option<(i64, Vec<Fates>)>,
     complete: bool,
+}
+
+/// Judges by slots alone.
+pub(super) fn by_slots<'a>(fleet: &'a Fleet, prices: &Prices) -> Box<Judge<'a>> {
+    let order = leave_order(fleet, prices);
+    Box::new(move |_, totals, upper, budget| match totals.exact_score(fleet, &order, upper, budget) {
+        Some((Score { short: 0, restarts }, _)) => Verdict::Restarts(restarts),
+        Some(_) => Verdict::Unfit,
+        None => Verdict::Unknown,
+    })
 }
 
 /// The best fates with fewer than `upper` restarts, and whether every choice was considered.
@@ -38,8 +62,9 @@ pub(super) fn exhaust(
     question: &Question,
     prices: &Prices,
     upper: i64,
+    judge: &mut Judge<'_>,
     budget: &mut Budget,
-) -> (Option<(Score, Vec<Fates>)>, bool) {
+) -> (Option<(i64, Vec<Fates>)>, bool) {
     let bound = fleet.bound(question, prices);
     let marginal = marginals(fleet, question, &bound.values);
     let mut levels: Vec<Level> = fleet
@@ -71,7 +96,7 @@ pub(super) fn exhaust(
     let none = vec![Fates::default(); fleet.groups.len()];
     let mut walk = Walk {
         fleet,
-        order: leave_order(fleet, prices),
+        judge,
         rest,
         allowed: (upper - 1) * UNIT - bound.value,
         upper,
@@ -90,7 +115,7 @@ pub(super) fn exhaust(
 }
 
 /// What keeping one node more is worth, per size: turns the choice of nodes into one for each node alone.
-fn marginals(fleet: &Fleet, question: &Question, values: &[super::prices::Values]) -> Vec<i64> {
+pub(super) fn marginals(fleet: &Fleet, question: &Question, values: &[super::prices::Values]) -> Vec<i64> {
     question
         .kept
         .iter()
@@ -116,7 +141,7 @@ fn marginals(fleet: &Fleet, question: &Question, values: &[super::prices::Values
         .collect()
 }
 
-impl Walk<'_> {
+impl Walk<'_, '_> {
     fn level(&mut self, at: usize, lost: i64, budget: &mut Budget) {
         if !self.complete {
             return;
@@ -126,15 +151,17 @@ impl Walk<'_> {
             return;
         }
         if at == self.levels.len() {
-            let upper = self.best.as_ref().map_or(self.upper, |b| b.0.restarts);
-            let Some((score, _)) = self.totals.exact_score(self.fleet, &self.order, upper, budget) else {
-                self.complete = false;
+            if self.exactly && self.touched_left > 0 {
                 return;
-            };
-            let enough = self.touched_left == 0 || !self.exactly;
-            if enough && score.short == 0 && score.restarts < upper {
-                self.allowed = self.allowed.min((score.restarts - 1) * UNIT - self.base);
-                self.best = Some((score, self.fates.clone()));
+            }
+            let upper = self.best.as_ref().map_or(self.upper, |b| b.0);
+            match (self.judge)(&self.fates, &self.totals, upper, budget) {
+                Verdict::Restarts(restarts) if restarts < upper => {
+                    self.allowed = self.allowed.min((restarts - 1) * UNIT - self.base);
+                    self.best = Some((restarts, self.fates.clone()));
+                }
+                Verdict::Restarts(_) | Verdict::Unfit => {}
+                Verdict::Unknown => self.complete = false,
             }
             return;
         }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::cards::Cutter;
-use super::{CardState, Infeasible, Problem, surge_reserve};
+use super::{CardState, Infeasible, Problem, Spread, surge_reserve};
 
 /// Nodes that differ in name only.
 #[derive(Clone, Debug)]
@@ -18,7 +18,7 @@ pub(super) struct Group {
     pub(super) cards: i64,
     /// Replicas on the node: all restart when it is freed or touched.
     pub(super) replicas: i64,
-    /// Replicas in slots too small for them: they restart in any case.
+    /// Replicas that restart in any case: in slots too small for them, or where all of a workload sits together.
     pub(super) misfits: i64,
     /// Slots of an untouched node, less those held by replicas of smaller types.
     pub(super) supply: Vec<i64>,
@@ -43,8 +43,17 @@ pub(super) struct Fleet<'a> {
     pub(super) groups: Vec<Group>,
     /// What replicas and surge need beyond what frozen nodes give.
     pub(super) need: Vec<i64>,
+    /// Place of each node in the order of ids.
+    pub(super) rank: Vec<usize>,
+    /// For each node that is left alone, the workloads of which one replica has to leave to be apart.
+    pub(super) huddled: Vec<Vec<usize>>,
+    /// Idle slots of each type or larger that rolling updates need.
+    pub(super) reserve: Vec<i64>,
     pub(super) frozen_cards: i64,
     pub(super) frozen_cost: i64,
+    /// Cards and nodes, besides frozen ones, without which replicas could not be apart.
+    pub(super) least_cards: i64,
+    pub(super) least_nodes: i64,
     /// Cards held back because cuts of an unknown table turned out worse than its bound.
     pub(super) slack: i64,
 }
@@ -53,6 +62,8 @@ pub(super) struct Fleet<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Content {
     size: (i64, i64),
+    /// With a rule on spread, who sits where matters, so that (few) nodes are told apart.
+    alone: Option<usize>,
     replicas: i64,
     misfits: i64,
     supply: Vec<i64>,
@@ -65,17 +76,25 @@ impl<'a> Fleet<'a> {
         let reserve = surge_reserve(whole, &problem.items, problem.rules.concurrent_rollouts);
         let mut planned: Vec<i64> = problem.items.iter().map(|i| i64::from(i.planned)).collect();
         let mut present = vec![0i64; problem.items.len()];
+        let mut frozen_replicas = vec![0i64; problem.items.len()];
         let mut need: Vec<i64> = reserve.iter().map(|r| i64::from(*r)).collect();
         let mut by_content: BTreeMap<Content, Vec<usize>> = BTreeMap::new();
+        if let Some(item) = problem.items.iter().find(|i| i.slot > whole) {
+            return Err(Infeasible::Malformed(format!("`{}` needs a slice of an unknown type", item.key)));
+        }
+        let huddled = huddled(problem);
         let mut order: Vec<usize> = (0..problem.nodes.len()).collect();
         order.sort_by(|a, b| problem.nodes[*a].id.cmp(&problem.nodes[*b].id));
+        let mut rank = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(place, n)| rank[*n] = place);
         let (mut frozen_cards, mut frozen_cost) = (0, 0);
         for n in order {
             let node = &problem.nodes[n];
-            let content = content(problem, n)?;
+            let content = content(problem, n, &huddled[n])?;
             for (_, item) in slots(problem, n) {
                 if let Some(item) = item {
                     present[item] += 1;
+                    frozen_replicas[item] += i64::from(node.frozen);
                 }
             }
             if node.frozen {
@@ -101,6 +120,14 @@ impl<'a> Fleet<'a> {
         for (p, n) in planned.iter_mut().zip(&present) {
             *p = (*p).max(*n);
         }
+        // A workload that can sit on frozen nodes only is let alone.
+        let apart = planned.iter().zip(&frozen_replicas).any(|(p, f)| *p >= 2 && p > f);
+        let frozen_nodes = count(problem.nodes.iter().filter(|n| n.frozen).count());
+        let (least_cards, least_nodes) = match problem.rules.spread {
+            Spread::Gpu if apart => (2 - frozen_cards, 0),
+            Spread::Node if apart => (0, 2 - frozen_nodes),
+            Spread::Gpu | Spread::Node | Spread::None => (0, 0),
+        };
         for (item, n) in problem.items.iter().zip(&planned) {
             need.iter_mut().take(item.slot + 1).for_each(|s| *s += n);
         }
@@ -122,9 +149,23 @@ impl<'a> Fleet<'a> {
                 roomy: content.roomy,
             })
             .collect();
-        groups.sort_by_key(|g| g.nodes[0]);
+        groups.sort_by_key(|g| rank[g.nodes[0]]);
         let cutter = Cutter::new(&problem.geometry);
-        Ok(Self { cutter, sizes, groups, need, frozen_cards, frozen_cost, slack: 0 })
+        let reserve = reserve.iter().map(|r| i64::from(*r)).collect();
+        Ok(Self {
+            cutter,
+            sizes,
+            groups,
+            need,
+            rank,
+            huddled,
+            reserve,
+            frozen_cards,
+            frozen_cost,
+            least_cards,
+            least_nodes: least_nodes.max(0),
+            slack: 0,
+        })
     }
 
     /// What has to be cut from touched cards: slots per type and, last, whole cards.
@@ -155,18 +196,59 @@ impl<'a> Fleet<'a> {
 
 /// Every slot of a node: its type and its holder.
 pub(super) fn slots(problem: &Problem, node: usize) -> Vec<(usize, Option<usize>)> {
-    let mut all = Vec::new();
-    for card in &problem.nodes[node].cards {
-        match card {
-            CardState::Whole { item } => all.push((problem.geometry.whole(), *item)),
-            CardState::Cut(slices) => all.extend(slices.iter().copied()),
-        }
-    }
-    all
+    problem.nodes[node].cards.iter().flat_map(|card| card_slots(problem, card)).collect()
 }
 
-fn content(problem: &Problem, n: usize) -> Result<Content, Infeasible> {
+/// Every slot of a card.
+pub(super) fn card_slots(problem: &Problem, card: &CardState) -> Vec<(usize, Option<usize>)> {
+    match card {
+        CardState::Whole { item } => vec![(problem.geometry.whole(), *item)],
+        CardState::Cut(slices) => slices.clone(),
+    }
+}
+
+/// Dearer nodes are a mistake; up to here sums over a pool cannot overflow.
+const MOST_COST: i64 = 1 << 50;
+
+/// More nodes than this are grouped even when it matters who sits where.
+const MOST_TOLD_APART: usize = 40;
+
+/// Workloads of which a node that is left alone has to lose a replica: all of them sit together there.
+fn huddled(problem: &Problem) -> Vec<Vec<usize>> {
+    let mut huddled = vec![Vec::new(); problem.nodes.len()];
+    if problem.rules.spread == Spread::None {
+        return huddled;
+    }
+    let mut spots: BTreeMap<usize, Vec<(usize, usize, usize)>> = BTreeMap::new();
+    for (n, node) in problem.nodes.iter().enumerate() {
+        for (c, card) in node.cards.iter().enumerate() {
+            let card_spot = if problem.rules.spread == Spread::Gpu { c } else { 0 };
+            for (slot, item) in card_slots(problem, card) {
+                if let Some(item) = item {
+                    spots.entry(item).or_default().push((n, card_spot, slot));
+                }
+            }
+        }
+    }
+    for (item, spots) in spots {
+        let Some(spec) = problem.items.get(item) else { continue };
+        let together = spots.windows(2).all(|w| w[0] == w[1]);
+        // A replica planned beyond the present ones can sit elsewhere instead.
+        let all = count(spots.len()) >= i64::from(spec.planned);
+        let (n, _, slot) = spots[0];
+        if spots.len() >= 2 && together && all && spec.slot <= slot && !problem.nodes[n].frozen {
+            huddled[n].push(item);
+        }
+    }
+    huddled
+}
+
+fn content(problem: &Problem, n: usize, huddled: &[usize]) -> Result<Content, Infeasible> {
     let node = &problem.nodes[n];
+    if !(0..=MOST_COST).contains(&node.cost) {
+        return Err(Infeasible::Malformed(format!("node `{}` costs {}", node.id, node.cost)));
+    }
+    let mut huddled = huddled.to_vec();
     let whole = problem.geometry.whole();
     for card in &node.cards {
         if let CardState::Cut(slices) = card {
@@ -194,7 +276,13 @@ fn content(problem: &Problem, n: usize) -> Result<Content, Infeasible> {
                     Infeasible::Malformed(format!("node `{}` holds an unknown workload", node.id))
                 })?;
                 replicas += 1;
-                Some(item.slot)
+                if let Some(at) = huddled.iter().position(|h| *h == i) {
+                    huddled.swap_remove(at);
+                    misfits += 1;
+                    None
+                } else {
+                    Some(item.slot)
+                }
             }
             None => None,
         };
@@ -211,7 +299,8 @@ fn content(problem: &Problem, n: usize) -> Result<Content, Infeasible> {
         }
     }
     Ok(Content {
-        size: (count(node.cards.len()), node.cost.max(0)),
+        size: (count(node.cards.len()), node.cost),
+        alone: (problem.rules.spread != Spread::None && problem.nodes.len() <= MOST_TOLD_APART).then_some(n),
         replicas,
         misfits,
         supply,

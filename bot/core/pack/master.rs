@@ -104,6 +104,13 @@ impl Master {
         None
     }
 
+    /// The planes that meet at the highest point, by number, and their weights in `prices::UNIT`s.
+    pub(super) fn blend(&self) -> Vec<(usize, i64)> {
+        let first = 2 * (self.weights.len() - 1);
+        let weights = self.basis.iter().zip(&self.weights);
+        weights.filter_map(|(b, w)| Some((b.checked_sub(first)?, unfixed(*w)))).collect()
+    }
+
     fn pivot(&mut self, entering: usize) -> Option<()> {
         let column: Vec<i128> =
             self.inverse.iter().map(|row| dot(row, &self.columns[entering].rows)).collect::<Option<_>>()?;

@@ -1,5 +1,11 @@
 //! Fits the workloads of one pool on the fewest cards, with the proof.
 //!
+//! `pack` plans named nodes; `cards` says how few cards a demand needs, `limited` how few with one to three layouts
+//! (elastic groups), `time_slicing` how many pods may take turns. `check` believes none of them.
+//!
+//! Inside `pack`: `fleet` turns nodes into numbers, `kept` settles how many stay, `search` which are touched (`prices`
+//! and `master` bound, `improve` and `exhaust` look), `assign` and `spread` seat the replicas.
+//!
 //! Works on counts: which slice a workload needs is decided before (`fit`), what to change in which file after (`plan`).
 //! Integers only, no clock: effort is counted in steps, so that the same input gives the same plan on every machine.
 
@@ -13,6 +19,8 @@ pub mod limited;
 
 pub mod time_slicing;
 
+pub mod check;
+
 mod fleet;
 
 mod kept;
@@ -25,16 +33,21 @@ mod totals;
 
 mod search;
 
+mod improve;
+
 mod exhaust;
 
 mod assign;
 
 mod spread;
 
-pub mod check;
+mod apart;
 
 #[cfg(test)]
 mod cases;
+
+#[cfg(test)]
+mod tests;
 
 use thiserror::Error;
 
@@ -74,7 +87,7 @@ pub struct NodeState {
     pub id: String,
     /// One entry a card.
     pub cards: Vec<CardState>,
-    /// Price of keeping the node, in any unit that all nodes share. Not negative.
+    /// Price of keeping the node, in any unit that all nodes share: 0 to 2^50.
     pub cost: i64,
     /// A frozen node keeps its layout and its replicas.
     pub frozen: bool,
@@ -104,9 +117,10 @@ pub struct Rules {
     /// How many workloads may roll at the same time; each then needs its `max_surge` slots.
     pub concurrent_rollouts: u32,
     /// Most distinct MIG layouts on the touched nodes; `None` leaves it to the planner, which uses few anyway.
+    /// With a limit, the plan is proven only when the limit costs nothing.
     pub max_layouts: Option<u32>,
-    /// Search budget in steps. 1,000,000 is about a second; doubling it can only turn `proven: false` into `true`
-    /// or find a better plan.
+    /// Search budget in steps. 1,000,000 is one to three seconds when all are used, which few pools need; doubling
+    /// it can only turn `proven: false` into `true` or find a better plan.
     pub effort: u64,
 }
 
@@ -228,23 +242,44 @@ pub fn pack(problem: &Problem) -> Result<Packing, Infeasible> {
     let certificate = fleet.cutter.fewest_cards(&demand).certificate;
     let mut budget = search::Budget { left: problem.rules.effort };
     let mut bounds: Option<Vec<i64>> = None;
+    let mut extra = 0;
+    let mut unspread = None;
     loop {
-        let kept = kept::kept(&fleet, &problem.rules)?;
+        let kept = match kept::kept(&fleet, &problem.rules, extra) {
+            Ok(kept) => kept,
+            Err(too_few) => return Err(unspread.unwrap_or(too_few)),
+        };
         let choice = search::choose(&fleet, &kept, &mut budget).ok_or(Infeasible::NoPlan)?;
         let lower_bounds = bounds.get_or_insert_with(|| {
             let mut bounds = kept.objective.clone();
             bounds.extend([choice.touched_bound, choice.restarts_bound]);
             bounds
         });
-        let Ok(mut seats) = assign::assign(problem, &fleet, &choice) else {
+        let Ok((mut seats, apart)) = assign::seat(problem, &fleet, &choice) else {
             // The cuts need more cards than the bound says: an unknown table, or a limit on layouts.
             fleet.slack += 1;
             continue;
         };
-        seats.spread().map_err(|item| Infeasible::Spread { key: problem.items[item].key.clone() })?;
-        let mut objective = kept.objective.clone();
-        objective.extend([choice.touched, seats.restarts]);
         let lower_bounds = lower_bounds.clone();
+        let mut touched = choice.touched;
+        if apart.is_err() || seats.restarts > choice.restarts_bound {
+            let worst = apart.is_ok().then_some((touched, seats.restarts));
+            if let Some(better) = apart::apart(problem, &fleet, &kept, worst, &choice, &mut budget) {
+                (touched, seats) = better;
+            } else if let Err(item) = apart {
+                // More cards make room to be apart.
+                unspread = Some(Infeasible::Spread { key: problem.items[item].key.clone() });
+                extra += 1 + extra / 4;
+                budget.left = budget.left.max(problem.rules.effort / 8);
+                continue;
+            }
+        }
+        let mut objective = kept.objective;
+        if problem.rules.goal == Goal::Capacity {
+            // Cards that are kept only to be apart may be idle in the end.
+            objective[0] = seats.busy_cards(&fleet);
+        }
+        objective.extend([touched, seats.restarts]);
         let proven = lower_bounds == objective;
         let nodes = seats.nodes;
         return Ok(Packing {

@@ -62,6 +62,16 @@ pub(super) struct Bound {
     slope_touch: i64,
 }
 
+/// The best prices found.
+#[derive(Clone, Debug)]
+pub(super) struct Ascent {
+    pub(super) prices: Prices,
+    pub(super) bound: Bound,
+    /// Freed, touched and untouched nodes of each group in `UNIT`s: the blend of fates that holds every limit at the
+    /// cost of the bound, if nodes could be divided.
+    pub(super) blend: Vec<[i64; 3]>,
+}
+
 impl Fleet<'_> {
     /// Judges every node alone at these prices.
     pub(super) fn bound(&self, question: &Question, prices: &Prices) -> Bound {
@@ -152,11 +162,12 @@ impl Fleet<'_> {
         target: i64,
         rounds: u64,
         mut seen: impl FnMut(&Bound),
-    ) -> (Prices, Bound) {
+    ) -> Ascent {
         let first = self.bound(question, start);
         seen(&first);
         let (height, slope) = first.plane(start);
         let mut master = Master::new(height, &slope, MOST, question.exactly);
+        let mut all = vec![first.fates.clone()];
         let mut best = (start.clone(), first);
         for _ in 0..rounds {
             if best.1.value > target {
@@ -172,11 +183,20 @@ impl Fleet<'_> {
             seen(&bound);
             let (height, slope) = bound.plane(&prices);
             master.add(height, &slope);
+            all.push(bound.fates.clone());
             if bound.value > best.1.value {
                 best = (prices, bound);
             }
         }
-        best
+        let mut blend = vec![[0i64; 3]; self.groups.len()];
+        for (seen, weight) in master.blend() {
+            for (b, f) in blend.iter_mut().zip(&all[seen]) {
+                for (b, n) in b.iter_mut().zip([f.freed, f.touched, f.untouched]) {
+                    *b += weight * n;
+                }
+            }
+        }
+        Ascent { prices: best.0, bound: best.1, blend }
     }
 }
 

@@ -3,10 +3,12 @@
 //! Prices give a bound and good first guesses, swaps improve them, and where a gap remains every choice that the
 //! bound does not rule out is tried, as far as the budget goes.
 
+use super::exhaust::{by_slots, exhaust};
 use super::fleet::{Fleet, count};
+use super::improve::{prefer_first, rounded, rounded_blend, shake, swap, undecided};
 use super::kept::{Kept, KeptChoices};
-use super::prices::{Bound, Fates, Prices, Question, UNIT};
-use super::totals::{Becomes, Leaves, Score, Totals};
+use super::prices::{Ascent, Fates, Prices, Question, UNIT};
+use super::totals::{Leaves, Score, Totals};
 
 /// The fates that were chosen, and what is known about better ones.
 #[derive(Clone, Debug)]
@@ -17,10 +19,49 @@ pub(super) struct Choice {
     pub(super) missing: Vec<i64>,
     /// Cards of touched nodes.
     pub(super) pool: i64,
+    /// Whole cards that must stay free.
+    pub(super) idle: i64,
     pub(super) touched: i64,
     pub(super) restarts: i64,
     pub(super) touched_bound: i64,
     pub(super) restarts_bound: i64,
+}
+
+impl Choice {
+    /// Settles who leaves which slots for these fates; `floor` restarts are known to be needed.
+    pub(super) fn new(
+        fleet: &Fleet,
+        kept: &Kept,
+        order: &[(usize, usize)],
+        fates: Vec<Fates>,
+        totals: &Totals,
+        floor: i64,
+        budget: &mut Budget,
+    ) -> Self {
+        let polished = totals.polished(fleet, order, budget);
+        let done = polished.restarts <= floor;
+        // Proving that no fewer replicas have to leave can take long: a part of the budget must do.
+        let mut share = Budget { left: if done { 0 } else { budget.left / 16 } };
+        budget.left -= share.left;
+        let exact = totals.exact_score(fleet, order, polished.restarts + 1, &mut share);
+        budget.left += share.left;
+        let (score, leaves) = exact.unwrap_or_else(|| (polished, totals.exchanged(fleet, order).1));
+        let mut missing = totals.missing.clone();
+        for (slot, own, n) in &leaves {
+            missing[own + 1..=*slot].iter_mut().for_each(|m| *m -= n);
+        }
+        Self {
+            fates,
+            leaves,
+            missing,
+            pool: totals.pool,
+            idle: kept.idle,
+            touched: totals.touched,
+            restarts: score.restarts,
+            touched_bound: 0,
+            restarts_bound: 0,
+        }
+    }
 }
 
 /// Steps that are left.
@@ -39,7 +80,10 @@ impl Budget {
 }
 
 /// Rounds of the price ascent; more sharpen the bound a little, and cost a step a group each.
-const ROUNDS: u64 = 600;
+pub(super) const ROUNDS: u64 = 600;
+
+/// Up to so many groups of nodes a pool is small.
+const SMALL: usize = 24;
 
 /// What is known about one way to keep nodes.
 struct Attempt {
@@ -51,7 +95,7 @@ struct Attempt {
 
 pub(super) fn choose(fleet: &Fleet, choices: &KeptChoices, budget: &mut Budget) -> Option<Choice> {
     // First how few nodes must be touched, for each way to keep nodes.
-    let mut floors: Vec<(i64, &Kept, Prices)> = choices
+    let mut floors: Vec<(i64, &Kept)> = choices
         .choices
         .iter()
         .map(|kept| {
@@ -65,8 +109,8 @@ pub(super) fn choose(fleet: &Fleet, choices: &KeptChoices, budget: &mut Budget) 
             };
             let start = start(fleet, &question);
             let target = question.touched * UNIT;
-            let (prices, bound) = fleet.ascend(&question, &start, target, ROUNDS, |_| {});
-            (ceil(bound.value).max(0), kept, prices)
+            let Ascent { bound, .. } = fleet.ascend(&question, &start, target, ROUNDS, |_| {});
+            (ceil(bound.value).max(0), kept)
         })
         .collect();
     floors.sort_by_key(|f| f.0);
@@ -78,8 +122,9 @@ pub(super) fn choose(fleet: &Fleet, choices: &KeptChoices, budget: &mut Budget) 
         let mut best: Option<Choice> = None;
         let mut restarts_bound = i64::MAX;
         let mut refuted = true;
-        for (_, kept, prices) in floors.iter().filter(|f| f.0 <= touched) {
-            let (found, bound, finished) = with_touched(fleet, kept, touched, prices, budget);
+        for (_, kept) in floors.iter().filter(|f| f.0 <= touched) {
+            let to_beat = best.as_ref().map(|b| b.restarts);
+            let (found, bound, finished) = with_touched(fleet, kept, touched, to_beat, budget);
             refuted &= finished;
             restarts_bound = restarts_bound.min(bound);
             if let Some(found) = found
@@ -104,12 +149,12 @@ pub(super) fn choose(fleet: &Fleet, choices: &KeptChoices, budget: &mut Budget) 
     None
 }
 
-/// The fewest restarts with at most `touched` nodes touched: the choice, a bound, and whether they meet.
+/// The fewest restarts with exactly `touched` nodes touched: the choice, a bound, and whether the bound is the truth.
 fn with_touched(
     fleet: &Fleet,
     kept: &Kept,
     touched: i64,
-    prices: &Prices,
+    to_beat: Option<i64>,
     budget: &mut Budget,
 ) -> (Option<Choice>, i64, bool) {
     let question = Question {
@@ -121,73 +166,53 @@ fn with_touched(
         per_restart: UNIT,
     };
     let most: i64 = fleet.groups.iter().map(|g| g.replicas * count(g.nodes.len())).sum();
-    let mut attempt = Attempt {
-        question,
-        prices: start(fleet, &Question { touched, ..base(kept) }),
-        bound: 0,
-        guesses: Vec::new(),
-    };
-    let _ = prices;
-    let mut upper = most + 1;
-    for _ in 0..4 {
-        attempt.improve_bound(fleet, (upper - 1) * UNIT, ROUNDS, budget);
-        attempt.improve_guesses(fleet, budget);
-        let best = attempt.guesses.first().filter(|g| g.0.short == 0).map(|g| g.0.restarts);
-        if let Some(best) = best {
-            let done = best >= upper || best <= ceil(attempt.bound);
-            upper = upper.min(best);
-            if done {
-                break;
-            }
-        }
+    let prices = start(fleet, &question);
+    let mut attempt = Attempt { question, prices, bound: 0, guesses: Vec::new() };
+    attempt.improve_bound(fleet, most * UNIT, budget);
+    let mut lower = ceil(attempt.bound).max(0);
+    if to_beat.is_some_and(|best| best <= lower) {
+        return (None, lower, true);
     }
-    let lower = ceil(attempt.bound).max(0);
-    let mut finished = attempt.guesses.first().is_some_and(|g| g.0.short == 0 && g.0.restarts <= lower);
-    let mut lower = lower;
-    if !finished {
-        let upper = attempt.guesses.first().filter(|g| g.0.short == 0).map_or(most + 1, |g| g.0.restarts);
-        let (better, complete) =
-            super::exhaust::exhaust(fleet, &attempt.question, &attempt.prices, upper, budget);
-        if let Some(better) = better {
-            attempt.guesses.insert(0, better);
+    attempt.improve_guesses(fleet, budget);
+    // A short try of everything is all that small pools need; large ones are shaken first.
+    if fleet.groups.len() > SMALL && attempt.best().is_none_or(|g| g.restarts > lower) {
+        attempt.shake(fleet, budget);
+        let target = attempt.best().map_or(most + 1, |g| g.restarts) - 1;
+        attempt.improve_bound(fleet, target * UNIT, budget);
+        attempt.improve_guesses(fleet, budget);
+        lower = lower.max(ceil(attempt.bound));
+    }
+    for part in [8, 2] {
+        let best = attempt.best().map_or(most + 1, |g| g.restarts);
+        if best <= lower {
+            break;
         }
-        finished = complete;
+        let mut share = Budget { left: budget.left / part };
+        budget.left -= share.left;
+        let mut judge = by_slots(fleet, &attempt.prices);
+        let (better, complete) =
+            exhaust(fleet, &attempt.question, &attempt.prices, best, &mut *judge, &mut share);
+        budget.left += share.left;
+        if let Some((restarts, fates)) = better {
+            attempt.guesses.insert(0, (Score { short: 0, restarts }, fates));
+        }
         if complete {
-            lower = attempt.guesses.first().filter(|g| g.0.short == 0).map_or(most + 1, |g| g.0.restarts);
+            lower = attempt.best().map_or(most + 1, |g| g.restarts);
+            break;
+        }
+        if part == 8 {
+            attempt.shake(fleet, budget);
         }
     }
     let order = leave_order(fleet, &attempt.prices);
-    let choice = attempt.guesses.first().filter(|g| g.0.short == 0).map(|(score, fates)| {
-        let totals = Totals::new(fleet, &attempt.question, fates);
-        let exact = totals.exact_score(fleet, &order, score.restarts + 1, budget);
-        let leaves = exact.map_or_else(|| totals.leaves(fleet, &order), |(s, l)| (s.short, l)).1;
-        let mut missing = totals.missing.clone();
-        for (slot, own, n) in &leaves {
-            missing[own + 1..=*slot].iter_mut().for_each(|m| *m -= n);
-        }
-        Choice {
-            fates: fates.clone(),
-            leaves,
-            missing,
-            pool: totals.pool,
-            touched: totals.touched,
-            restarts: score.restarts,
-            touched_bound: 0,
-            restarts_bound: lower,
-        }
+    let choice = attempt.guesses.first().filter(|g| g.0.short == 0).map(|(_, fates)| {
+        let mut fates = fates.clone();
+        prefer_first(fleet, &attempt.question, &order, &mut fates, budget);
+        let totals = Totals::new(fleet, &attempt.question, &fates);
+        Choice { restarts_bound: lower, ..Choice::new(fleet, kept, &order, fates, &totals, lower, budget) }
     });
+    let finished = choice.as_ref().map_or(lower > most, |c| c.restarts <= lower);
     (choice, lower, finished)
-}
-
-fn base(kept: &Kept) -> Question {
-    Question {
-        kept: kept.nodes.clone(),
-        idle: kept.idle,
-        touched: 0,
-        exactly: true,
-        per_touch: 0,
-        per_restart: UNIT,
-    }
 }
 
 /// First prices: slots priced by one of the card's limits, whichever gives the best bound.
@@ -233,23 +258,30 @@ pub(super) fn ceil(value: i64) -> i64 {
 }
 
 impl Attempt {
-    fn improve_bound(&mut self, fleet: &Fleet, target: i64, rounds: u64, budget: &mut Budget) {
+    /// The best guess that works.
+    fn best(&self) -> Option<Score> {
+        self.guesses.first().map(|g| g.0).filter(|s| s.short == 0)
+    }
+
+    fn improve_bound(&mut self, fleet: &Fleet, target: i64, budget: &mut Budget) {
         let mut round = 0u64;
         let mut seen: Vec<(Score, Vec<Fates>)> = Vec::new();
         let question = self.question.clone();
-        let steps = fleet.groups.len().saturating_mul(usize::try_from(rounds).unwrap_or(0)) / 8;
-        budget.spend(steps);
+        budget.spend(fleet.groups.len().saturating_mul(64));
         let order = leave_order(fleet, &self.prices);
-        let (prices, bound) = fleet.ascend(&question, &self.prices, target, rounds, |bound| {
-            round += 1;
-            if round % 20 == 1 {
-                let fates = rounded(fleet, &question, bound);
-                let score = Totals::new(fleet, &question, &fates).score(fleet, &order);
-                seen.push((score, fates));
-            }
-        });
-        let fates = rounded(fleet, &question, &bound);
-        seen.push((Totals::new(fleet, &question, &fates).score(fleet, &order), fates));
+        let Ascent { prices, bound, blend } =
+            fleet.ascend(&question, &self.prices, target, ROUNDS, |bound| {
+                round += 1;
+                if round % 20 == 1 {
+                    let fates = rounded(fleet, &question, bound);
+                    let score = Totals::new(fleet, &question, &fates).score(fleet, &order);
+                    seen.push((score, fates));
+                }
+            });
+        let order = leave_order(fleet, &prices);
+        for fates in [rounded(fleet, &question, &bound), rounded_blend(fleet, &question, &blend)] {
+            seen.push((Totals::new(fleet, &question, &fates).score(fleet, &order), fates));
+        }
         self.guesses.append(&mut seen);
         self.guesses.sort_by_key(|g| g.0);
         self.guesses.dedup();
@@ -260,98 +292,26 @@ impl Attempt {
 
     fn improve_guesses(&mut self, fleet: &Fleet, budget: &mut Budget) {
         let order = leave_order(fleet, &self.prices);
+        let active = undecided(fleet, &self.question, &self.prices);
         for (score, fates) in &mut self.guesses {
-            *score = Totals::new(fleet, &self.question, fates).score(fleet, &order);
-            swap(fleet, &self.question, &order, score, fates, ceil(self.bound), budget);
+            let totals = Totals::new(fleet, &self.question, fates);
+            let polished = totals.polished(fleet, &order, budget);
+            if polished.short == 0 && polished.restarts <= ceil(self.bound) {
+                *score = polished;
+                continue;
+            }
+            *score = totals.score(fleet, &order);
+            swap(fleet, &self.question, &order, &active, score, fates, ceil(self.bound), budget);
+            *score = Totals::new(fleet, &self.question, fates).polished(fleet, &order, budget);
         }
         self.guesses.sort_by_key(|g| g.0);
     }
-}
 
-/// Fates near those of a bound that keep and touch the right numbers of nodes.
-fn rounded(fleet: &Fleet, question: &Question, bound: &Bound) -> Vec<Fates> {
-    let mut fates = bound.fates.clone();
-    let mut touched: i64 = fates.iter().map(|f| f.touched).sum();
-    let gain = |g: &usize| (bound.values[*g].touched - bound.values[*g].untouched, *g);
-    let mut order: Vec<usize> = (0..fleet.groups.len()).collect();
-    order.sort_by_key(gain);
-    for g in &order {
-        let n = fates[*g].untouched.min(question.touched - touched).max(0);
-        fates[*g].untouched -= n;
-        fates[*g].touched += n;
-        touched += n;
-    }
-    for g in order.iter().rev() {
-        let n = fates[*g].touched.min(touched - question.touched).max(0);
-        fates[*g].touched -= n;
-        fates[*g].untouched += n;
-        touched -= n;
-    }
-    fates
-}
-
-const ALL: [Becomes; 3] = [Becomes::Freed, Becomes::Touched, Becomes::Untouched];
-
-pub(super) fn of(fates: &mut Fates, becomes: Becomes) -> &mut i64 {
-    match becomes {
-        Becomes::Freed => &mut fates.freed,
-        Becomes::Touched => &mut fates.touched,
-        Becomes::Untouched => &mut fates.untouched,
-    }
-}
-
-/// Lets two nodes exchange their fates as long as that helps.
-fn swap(
-    fleet: &Fleet,
-    question: &Question,
-    order: &[(usize, usize)],
-    score: &mut Score,
-    fates: &mut [Fates],
-    floor: i64,
-    budget: &mut Budget,
-) {
-    let mut totals = Totals::new(fleet, question, fates);
-    loop {
-        let mut improved = false;
-        for a in 0..fleet.groups.len() {
-            for b in 0..fleet.groups.len() {
-                for from in ALL {
-                    for to in ALL {
-                        if a == b || from == to || (score.short == 0 && score.restarts <= floor) {
-                            continue;
-                        }
-                        let sizes_matter = from == Becomes::Freed || to == Becomes::Freed;
-                        if sizes_matter && fleet.groups[a].size != fleet.groups[b].size {
-                            continue;
-                        }
-                        if *of(&mut fates[a], from) == 0 || *of(&mut fates[b], to) == 0 {
-                            continue;
-                        }
-                        if !budget.spend(1) {
-                            return;
-                        }
-                        let before = totals.clone();
-                        totals.add(fleet, a, from, -1);
-                        totals.add(fleet, a, to, 1);
-                        totals.add(fleet, b, to, -1);
-                        totals.add(fleet, b, from, 1);
-                        let now = totals.score(fleet, order);
-                        if now < *score {
-                            *score = now;
-                            *of(&mut fates[a], from) -= 1;
-                            *of(&mut fates[a], to) += 1;
-                            *of(&mut fates[b], to) -= 1;
-                            *of(&mut fates[b], from) += 1;
-                            improved = true;
-                        } else {
-                            totals = before;
-                        }
-                    }
-                }
-            }
-        }
-        if !improved {
-            return;
+    fn shake(&mut self, fleet: &Fleet, budget: &mut Budget) {
+        let order = leave_order(fleet, &self.prices);
+        let active = undecided(fleet, &self.question, &self.prices);
+        if let Some(best) = self.guesses.first_mut() {
+            shake(fleet, &self.question, &order, &active, best, ceil(self.bound), budget);
         }
     }
 }

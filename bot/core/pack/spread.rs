@@ -47,17 +47,30 @@ impl Seats<'_> {
         i64::from(self.stayed.contains(&place))
     }
 
-    /// To a free slot of the same type elsewhere: then no count changes.
+    /// To a free slot elsewhere that nobody needs: one of the same type always is.
     fn move_to_free(&mut self, item: usize, place: Place, restarts: i64) -> bool {
         if self.cost(place) != restarts {
             return false;
         }
         let slot = self.slot(place);
         let spot = self.spot(place);
-        let Some(to) = self.free[slot].iter().find(|p| self.spot(**p) != spot).copied() else { return false };
-        self.unseat(place);
-        self.sit(to, item);
-        true
+        let own = self.problem.items[item].slot;
+        for to_slot in (own..self.free.len()).filter(|s| *s <= slot || self.can_spare(slot, *s)) {
+            if let Some(to) = self.free[to_slot].iter().find(|p| self.spot(**p) != spot).copied() {
+                self.unseat(place);
+                self.sit(to, item);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether a replica may take a larger slot and give back a smaller one.
+    fn can_spare(&self, smaller: usize, larger: usize) -> bool {
+        (smaller + 1..=larger).all(|p| {
+            let free: i64 = self.free[p..].iter().map(|f| super::fleet::count(f.len())).sum();
+            free > self.must_stay_free[p]
+        })
     }
 
     /// With a replica elsewhere, when both fit in each other's slot and the other item does not huddle then.

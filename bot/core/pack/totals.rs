@@ -33,6 +33,39 @@ pub(super) struct Score {
     pub(super) restarts: i64,
 }
 
+/// What `n` replicas that leave give back.
+fn take(missing: &mut [i64], slot: usize, own: usize, n: i64) {
+    missing[own + 1..=slot].iter_mut().for_each(|m| *m -= n);
+}
+
+/// Lets each kind stay as far as possible, the last first, except for one.
+fn trim(fleet: &Fleet, missing: &mut [i64], leaves: &mut Leaves, limit: i64, except: usize) {
+    for (kind, leave) in leaves.iter_mut().enumerate().rev() {
+        if kind != except {
+            trim_one(fleet, missing, leave, limit);
+        }
+    }
+}
+
+/// Lets one kind stay as far as possible.
+fn trim_one(fleet: &Fleet, missing: &mut [i64], leave: &mut (usize, usize, i64), limit: i64) {
+    let (slot, own, n) = leave;
+    let (mut low, mut high) = (0, *n);
+    let mut trial = missing.to_vec();
+    while low < high {
+        let back = low + (high - low + 1) / 2;
+        trial.copy_from_slice(missing);
+        take(&mut trial, *slot, *own, -back);
+        if fleet.pool_cards(&trial) <= limit {
+            low = back;
+        } else {
+            high = back - 1;
+        }
+    }
+    take(missing, *slot, *own, -low);
+    *n -= low;
+}
+
 impl Totals {
     pub(super) fn new(fleet: &Fleet, question: &Question, fates: &[Fates]) -> Self {
         let missing = fleet.missing(question.idle);
@@ -86,9 +119,6 @@ impl Totals {
         if fleet.pool_cards(&missing) <= self.pool {
             return (0, Vec::new());
         }
-        let take = |missing: &mut Vec<i64>, slot: usize, own: usize, n: i64| {
-            missing[own + 1..=slot].iter_mut().for_each(|m| *m -= n);
-        };
         let mut leaves: Leaves = Vec::new();
         for (slot, own) in order {
             let n = self.roomy[slot * width + own];
@@ -102,25 +132,60 @@ impl Totals {
             }
         }
         let short = (fleet.pool_cards(&missing) - self.pool).max(0);
-        // Each kind goes back as far as possible, the last first.
-        let limit = self.pool + short;
-        for (slot, own, n) in leaves.iter_mut().rev() {
-            let (mut low, mut high) = (0, *n);
-            while low < high {
-                let back = low + (high - low + 1) / 2;
-                let mut trial = missing.clone();
-                take(&mut trial, *slot, *own, -back);
-                if fleet.pool_cards(&trial) <= limit {
-                    low = back;
-                } else {
-                    high = back - 1;
-                }
-            }
-            take(&mut missing, *slot, *own, -low);
-            *n -= low;
-        }
+        trim(fleet, &mut missing, &mut leaves, self.pool + short, usize::MAX);
         leaves.retain(|l| l.2 > 0);
         (short, leaves)
+    }
+
+    /// The score after the leaves were exchanged as well.
+    pub(super) fn polished(&self, fleet: &Fleet, order: &[(usize, usize)], budget: &mut Budget) -> Score {
+        budget.spend(50);
+        let (short, leaves) = self.exchanged(fleet, order);
+        Score { short, restarts: self.restarts + leaves.iter().map(|(_, _, n)| n).sum::<i64>() }
+    }
+
+    /// Fewer leaves by exchange: some more of one kind can save more of the others.
+    pub(super) fn exchanged(&self, fleet: &Fleet, order: &[(usize, usize)]) -> (i64, Leaves) {
+        let (short, found) = self.leaves(fleet, order);
+        if short > 0 || found.is_empty() {
+            return (short, found);
+        }
+        let width = self.missing.len();
+        let mut leaves: Leaves = order.iter().map(|(s, o)| (*s, *o, 0)).collect();
+        let mut missing = self.missing.clone();
+        for (slot, own, n) in found {
+            if let Some(kind) = leaves.iter_mut().find(|l| (l.0, l.1) == (slot, own)) {
+                kind.2 = n;
+            }
+            take(&mut missing, slot, own, n);
+        }
+        let total = |leaves: &Leaves| leaves.iter().map(|l| l.2).sum::<i64>();
+        let mut improved = true;
+        while improved {
+            improved = false;
+            for kind in 0..leaves.len() {
+                let (slot, own, n) = leaves[kind];
+                let room = self.roomy[slot * width + own] - n;
+                let steps = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64];
+                let used: Vec<usize> = (0..leaves.len()).filter(|k| leaves[*k].2 > 0 && *k != kind).collect();
+                'kind: for more in steps.into_iter().filter(|m| *m <= room) {
+                    for first in &used {
+                        let (mut trial, mut less) = (leaves.clone(), missing.clone());
+                        trial[kind].2 += more;
+                        take(&mut less, slot, own, more);
+                        trim_one(fleet, &mut less, &mut trial[*first], self.pool);
+                        trim(fleet, &mut less, &mut trial, self.pool, kind);
+                        if total(&trial) < total(&leaves) {
+                            (leaves, missing) = (trial, less);
+                            improved = true;
+                            break 'kind;
+                        }
+                    }
+                }
+            }
+        }
+        leaves.retain(|l| l.2 > 0);
+        (0, leaves)
     }
 
     /// The score with provably fewest leaving replicas, as far as it can beat `upper` restarts; `None` when the
@@ -132,7 +197,8 @@ impl Totals {
         upper: i64,
         budget: &mut Budget,
     ) -> Option<(Score, Leaves)> {
-        let (short, leaves) = self.leaves(fleet, order);
+        budget.spend(50);
+        let (short, leaves) = self.exchanged(fleet, order);
         let found: i64 = leaves.iter().map(|(_, _, n)| n).sum();
         let score = Score { short, restarts: self.restarts + found };
         if short > 0 || found == 0 {
