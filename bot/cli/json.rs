@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use slicewright_core::fit::{Candidate, FitReport, Reason};
+use slicewright_core::fit::{Candidate, FitReport, Reason, Verdict};
 use slicewright_core::plan::{Kept, NodeFate, NodeOutcome, Outcome, Plan, Step};
 use slicewright_core::units::Money;
 use slicewright_core::usage::{DataQuality, WorkloadProfile};
@@ -180,6 +180,10 @@ struct JsonFit {
     kind: String,
     /// `mig`, `time-slicing`, `keep`, `no-evidence` or `excluded`.
     verdict: String,
+    /// The MIG profile of the verdict `mig`, `2g.10gb`.
+    profile: Option<String>,
+    /// Catalog id of the cards it runs on.
+    model: Option<String>,
     /// Highest memory measured, MiB.
     peak_mib: Option<u64>,
     /// Memory that a slice must offer, MiB.
@@ -428,6 +432,14 @@ fn fit(report: &FitReport, profile: Option<&WorkloadProfile>) -> JsonFit {
         workload: report.workload.to_string(),
         kind: report.workload.kind.clone(),
         verdict: report.verdict.code().to_owned(),
+        profile: match &report.verdict {
+            Verdict::Mig { profile } => Some(profile.clone()),
+            Verdict::TimeSlicing
+            | Verdict::KeepWhole { .. }
+            | Verdict::NotEnoughEvidence { .. }
+            | Verdict::Excluded { .. } => None,
+        },
+        model: report.model.clone(),
         peak_mib: profile.and_then(|profile| profile.peak.as_ref()).map(|peak| peak.memory.0),
         need_mib: report.needs.as_ref().map(|needs| needs.memory.0),
         need_compute_milli: report.needs.as_ref().and_then(|needs| needs.compute_milli),

@@ -18,8 +18,17 @@ pub struct Inventory {
     pub nodes: Vec<Node>,
     /// Workloads that hold or held a GPU in the window, by id.
     pub workloads: Vec<Workload>,
-    /// Pods that hold a GPU now and whose owner could not be found, as `namespace/pod`.
-    pub unattributed_pods: Vec<String>,
+    /// Pods that ask for a GPU now and whose owner could not be found.
+    pub unattributed_pods: Vec<UnattributedPod>,
+}
+
+/// A pod that asks for a GPU and whose owner could not be found.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct UnattributedPod {
+    /// `namespace/pod`.
+    pub pod: String,
+    /// Node it runs on.
+    pub node: String,
 }
 
 impl Inventory {
@@ -139,6 +148,8 @@ pub struct Card {
     pub model_name: String,
     /// `FB_USED + FB_FREE`, which leaves out reserved memory. `None`: not seen.
     pub used_plus_free: Option<Mib>,
+    /// Memory in use now, whoever uses it. `None`: not seen.
+    pub used_now: Option<Mib>,
     /// MIG instances were seen on it.
     pub slices_seen: bool,
     /// NVIDIA driver version, `550.90.07`.

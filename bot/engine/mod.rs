@@ -28,7 +28,7 @@ use crate::settings::{ClusterSettings, ForgeKind, ServiceSettings};
 use recording::{Recording, ReplayedForge};
 use source::Source;
 
-pub use crate::prometheus::Progress;
+pub use crate::prometheus::{Progress, Quiet};
 
 /// Version of this program, as it is shown in texts and recordings.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

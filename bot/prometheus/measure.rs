@@ -11,7 +11,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use slicewright_core::ids::WorkloadId;
-use slicewright_core::inventory::{Inventory, Pod, Workload};
+use slicewright_core::inventory::{Inventory, Pod, UnattributedPod, Workload};
 use slicewright_core::units::Mib;
 use slicewright_core::usage::fold::{FoldSettings, Folder, PodName};
 use slicewright_core::usage::{Measured, Window};
@@ -290,7 +290,10 @@ impl Ledger {
                 continue;
             }
             let Some((id, _)) = self.owner(name) else {
-                unattributed.push(format!("{}/{}", name.namespace, name.name));
+                unattributed.push(UnattributedPod {
+                    pod: format!("{}/{}", name.namespace, name.name),
+                    node: pod.node.clone(),
+                });
                 continue;
             };
             pods.entry(id).or_default().push(Pod {

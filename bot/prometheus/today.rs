@@ -263,7 +263,7 @@ impl Today {
             let namespace = row.label(labels.namespace).unwrap_or_default().to_owned();
             let node = row.label("node");
             match kind {
-                Q::Cards => self.card(row, discovery),
+                Q::Cards => self.card(row, value, discovery),
                 Q::Memory => self.memory(row, value),
                 Q::Total => {
                     if let Some(model) = row.label("modelName") {
@@ -383,7 +383,7 @@ impl Today {
         }
     }
 
-    fn card(&mut self, row: &Series, discovery: &Discovery) {
+    fn card(&mut self, row: &Series, value: f64, discovery: &Discovery) {
         let Some(uuid) = row.first_label(&["UUID", "uuid"]) else { return };
         let host = row.first_label(&["Hostname", "hostname"]).map(str::to_owned);
         let (card, at) = self.cards.entry(uuid.to_owned()).or_default();
@@ -392,6 +392,9 @@ impl Today {
             model.clone_into(&mut card.model_name);
         }
         card.slices_seen |= row.label("GPU_I_ID").is_some();
+        if value < BLANK_MIB {
+            card.used_now = card.used_now.max(Some(Mib(whole(value))));
+        }
         card.driver_version =
             row.label("DCGM_FI_DRIVER_VERSION").map(str::to_owned).or(card.driver_version.take());
         *at = at.take().or(host);

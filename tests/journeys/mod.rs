@@ -9,3 +9,5 @@ mod life;
 mod settings;
 
 mod offline;
+
+mod fleet;

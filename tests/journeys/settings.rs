@@ -4,6 +4,7 @@ use super::bot::{AT, Bot, failed, ok};
 use crate::world::golden;
 use crate::world::prometheus::{PASSWORD, Prometheus, Security, USER};
 use crate::world::repo::{BareRepo, example};
+use crate::world::series::{END, Series};
 
 fn bot(prometheus: &Prometheus) -> Bot {
     Bot::new(prometheus, BareRepo::from_folder(&example("golden-dc1")), "dc1", "")
@@ -128,4 +129,34 @@ fn a_model_of_ones_own_is_added_and_a_broken_one_refused() {
     std::fs::write(bot.file("mine.yaml"), model.replace("generation", "generatoin")).unwrap();
     let said = failed(&bot.run(&["catalog", "list", "--config", config]), 1);
     assert!(said.contains("mine.yaml") && said.contains("generatoin"), "{said}");
+}
+
+#[test]
+fn opencost_prices_the_nodes_when_nothing_is_configured() {
+    let prometheus = Prometheus::holding(&[&golden::dc1()]);
+    let rows = ["dc1-gpu-07", "dc1-gpu-08", "dc1-gpu-09"].map(|node| Series {
+        name: "node_total_hourly_cost",
+        labels: vec![
+            ("cluster".to_owned(), "dc1".to_owned()),
+            ("instance".to_owned(), node.to_owned()),
+            ("node".to_owned(), node.to_owned()),
+        ],
+        first: END - 600,
+        values: vec![2.5, 2.5],
+    });
+    prometheus.push(&rows);
+    let bot = bot(&prometheus);
+    bot.propose(&[]);
+    let text = bot.request();
+    // Two nodes, 730 hours.
+    assert!(text.contains("$3,650 a month") && text.contains("OpenCost"), "{text}");
+}
+
+#[test]
+fn without_a_price_the_text_says_how_to_set_one() {
+    let prometheus = Prometheus::holding(&[&golden::dc1()]);
+    let bot = bot(&prometheus);
+    bot.propose(&[]);
+    let text = bot.request();
+    assert!(text.contains("no price is known: set `node_per_hour`"), "{text}");
 }

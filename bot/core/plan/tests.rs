@@ -22,6 +22,7 @@ pub(crate) struct Cluster {
     pub(crate) pool: PoolSettings,
 }
 
+#[expect(clippy::disallowed_methods, reason = "the test reads what the program embeds")]
 fn catalog() -> Catalog {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/catalog");
     let mut paths: Vec<_> = std::fs::read_dir(folder)
@@ -298,6 +299,28 @@ fn a_node_of_several_gpu_pods_is_never_touched() {
     let node = plan.nodes.iter().find(|node| node.name == "gpu-01").unwrap();
     assert_eq!(node.fate, NodeFate::Untouched);
     assert_eq!(plan.kept[0].reasons[0].code, "several-gpus");
+}
+
+#[test]
+fn memory_on_a_card_that_nobody_holds_keeps_the_node_out() {
+    let mut cluster = three_services();
+    cluster.node("gpu-06", A100, 2);
+    cluster.workload("other", &[("gpu-06", 0)], 7_000, 0.1);
+    let node = cluster.inventory.nodes.iter_mut().find(|node| node.name == "gpu-06").unwrap();
+    node.cards[1].used_now = Some(Mib(9_000));
+    let plan = cluster.must_plan();
+    assert!(plan.notes[0].contains("gpu-06 is left out: 9,000 MiB are in use"), "{:?}", plan.notes);
+    assert!(plan.nodes.iter().any(|node| node.name == "gpu-06" && node.fate == NodeFate::Untouched));
+}
+
+#[test]
+fn a_pod_without_an_owner_keeps_its_node_out() {
+    let mut cluster = three_services();
+    cluster.inventory.unattributed_pods =
+        vec![crate::inventory::UnattributedPod { pod: "x/y".into(), node: "gpu-07".into() }];
+    let plan = cluster.must_plan();
+    assert!(plan.nodes.iter().any(|node| node.name == "gpu-07" && node.fate == NodeFate::Untouched));
+    assert_eq!(plan.saving.nodes_freed, ["gpu-09"]);
 }
 
 #[test]

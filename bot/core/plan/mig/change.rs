@@ -1,0 +1,98 @@
+//! What has to differ in the cluster for an assignment to come true.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::assign::Assignment;
+use super::super::{Change, Request, Weighed};
+use super::MIG_LABEL;
+use super::config::{Configs, names_in_use};
+use super::land::{Land, slice_of};
+use crate::catalog::MigProfile;
+use crate::inventory::Node;
+
+pub(super) fn changes(
+    request: &Request<'_>,
+    weighed: &[Weighed<'_>],
+    land: &Land<'_>,
+    found: &Assignment,
+    configs: &Configs,
+    chain: &[&MigProfile],
+    model_name: &str,
+) -> Vec<Change> {
+    let mut changes: Vec<Change> = configs
+        .own
+        .iter()
+        .map(|(name, entries)| Change::SetMigConfig {
+            name: name.clone(),
+            entries: entries.clone(),
+            names_in_use: names_in_use(request),
+        })
+        .collect();
+    let mut by_name: BTreeMap<&str, BTreeMap<String, Option<String>>> = BTreeMap::new();
+    for (node, name) in &configs.by_node {
+        let node = land.nodes[*node];
+        let previous = node.label(MIG_LABEL).map(str::to_owned);
+        by_name.entry(name).or_default().insert(node.name.clone(), previous);
+    }
+    changes.extend(by_name.into_iter().map(|(name, nodes)| Change::LabelNodes {
+        key: MIG_LABEL.to_owned(),
+        value: name.to_owned(),
+        nodes,
+    }));
+    changes.extend(resources(request, weighed, &found.converted, chain, model_name));
+    changes
+}
+
+/// The pod templates that ask for a slice then.
+pub(super) fn resources(
+    request: &Request<'_>,
+    weighed: &[Weighed<'_>],
+    converted: &BTreeSet<usize>,
+    chain: &[&MigProfile],
+    model_name: &str,
+) -> Vec<Change> {
+    converted
+        .iter()
+        .filter_map(|i| {
+            let w = &weighed[*i];
+            let profile = chain[slice_of(w)?];
+            Some(Change::SetWorkloadResource {
+                workload: w.workload.id.clone(),
+                from: w.workload.resource.clone(),
+                to: profile.name.resource(),
+                count: w.workload.gpus_per_pod,
+                pin: pin(request, w, profile, model_name),
+            })
+        })
+        .collect()
+}
+
+/// A selector on the product, where another model of the cluster offers a slice of the same name but other size.
+fn pin(
+    request: &Request<'_>,
+    weighed: &Weighed<'_>,
+    profile: &MigProfile,
+    model_name: &str,
+) -> BTreeMap<String, String> {
+    let own = request.catalog.find_by_product(model_name);
+    let ambiguous = request
+        .inventory
+        .nodes
+        .iter()
+        .flat_map(Node::model_names)
+        .filter_map(|name| request.catalog.find_by_product(name))
+        .filter(|model| own.is_none_or(|own| own.id != model.id))
+        .any(|model| model.profile(profile.name).is_some());
+    let label = "nvidia.com/gpu.product";
+    let selected = request
+        .declared
+        .workloads
+        .get(&weighed.workload.id)
+        .is_some_and(|declared| declared.node_selector.contains_key(label));
+    match own.and_then(|model| model.product(model_name)) {
+        Some(product) if ambiguous && !selected => {
+            BTreeMap::from([(label.to_owned(), product.gfd_label.clone())])
+        }
+        _ => BTreeMap::new(),
+    }
+}

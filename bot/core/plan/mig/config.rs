@@ -1,0 +1,107 @@
+//! Which config name each touched node gets: the operator's own, or one of ours with what is behind it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::assign::{Assignment, Card};
+use super::super::{MigEntry, Request, ground};
+use super::MIG_LABEL;
+use crate::catalog::GpuModel;
+use crate::catalog::operator_config::for_product;
+use crate::ids::{short_hash, slug};
+use crate::pack::geometry::Geometry;
+
+/// Which config name each touched node gets, and what is behind names that the operator does not bring.
+pub(super) struct Configs {
+    /// Name by node index.
+    pub(super) by_node: BTreeMap<usize, String>,
+    /// Entries by name, for names of our own.
+    pub(super) own: BTreeMap<String, Vec<MigEntry>>,
+}
+
+impl Configs {
+    pub(super) fn new(
+        request: &Request<'_>,
+        model_name: &str,
+        model: &GpuModel,
+        geometry: &Geometry,
+        found: &Assignment,
+    ) -> Self {
+        let mut configs = Self { by_node: BTreeMap::new(), own: BTreeMap::new() };
+        for &node in &found.touched {
+            let entries = entries(&found.cards[node], geometry);
+            let name = ready_made(request, model_name, model, &entries).unwrap_or_else(|| {
+                let text: String =
+                    entries.iter().map(|e| format!("{:?}{:?};", e.cards, e.instances)).collect();
+                let mut pool = slug(&request.pool.id.pool);
+                pool.truncate(40);
+                let name = format!("{}-{}", pool.trim_end_matches('-'), short_hash(&text, 8));
+                configs.own.insert(name.clone(), entries.clone());
+                name
+            });
+            configs.by_node.insert(node, name);
+        }
+        configs
+    }
+}
+
+/// Card indices by what they are cut into. The node is drained, and its cards are equal: any index will do.
+fn entries(cards: &[Card], geometry: &Geometry) -> Vec<MigEntry> {
+    let mut by_layout: BTreeMap<BTreeMap<String, u32>, Vec<u32>> = BTreeMap::new();
+    for (index, card) in cards.iter().enumerate() {
+        let mut instances = BTreeMap::new();
+        if let Card::Cut(slices) = card {
+            for (kind, ..) in slices {
+                *instances.entry(geometry.types[*kind].name.clone()).or_default() += 1;
+            }
+        }
+        by_layout.entry(instances).or_default().push(u32::try_from(index).unwrap_or(u32::MAX));
+    }
+    let whole_node = by_layout.len() == 1;
+    let mut entries: Vec<MigEntry> = by_layout
+        .into_iter()
+        .map(|(instances, cards)| MigEntry { cards: if whole_node { Vec::new() } else { cards }, instances })
+        .collect();
+    entries.sort_by(|a, b| a.cards.cmp(&b.cards));
+    entries
+}
+
+/// The operator's own name for "every card cut into this profile", when that is what is wanted and it is there.
+pub(super) fn ready_made(
+    request: &Request<'_>,
+    model_name: &str,
+    model: &GpuModel,
+    entries: &[MigEntry],
+) -> Option<String> {
+    let [MigEntry { cards, instances }] = entries else { return None };
+    let (profile, count) = instances.iter().next().filter(|_| cards.is_empty() && instances.len() == 1)?;
+    let product = model.product(model_name)?;
+    let config = for_product(model, product, profile.parse().ok()?)?;
+    let operator = &request.declared.operator;
+    let generated = operator.mig_config_map.is_none()
+        && operator.version.as_deref().is_some_and(|version| ground::numbers(version) >= vec![26, 3]);
+    let known = match &operator.mig_config_map {
+        // A custom map replaces the operator's own configs on every node.
+        Some(_) => operator.mig_config_names.contains(&config.name),
+        None => config.in_static_file || generated,
+    };
+    (u32::from(config.count) == *count && known).then_some(config.name)
+}
+
+/// Every value of the MIG label in the cluster: a custom config map must hold them all.
+pub(super) fn names_in_use(request: &Request<'_>) -> Vec<String> {
+    let names: BTreeSet<String> = request
+        .inventory
+        .nodes
+        .iter()
+        .filter_map(|node| node.label(MIG_LABEL).map(str::to_owned))
+        .chain(
+            request
+                .declared
+                .node_labels
+                .values()
+                .filter_map(|carrier| carrier.labels.get(MIG_LABEL).cloned()),
+        )
+        .chain(std::iter::once("all-disabled".to_owned()))
+        .collect();
+    names.into_iter().collect()
+}

@@ -1,0 +1,184 @@
+//! Nodes and workloads before and after, for people to read.
+
+use std::collections::BTreeSet;
+
+use super::super::assign::{Assignment, Card};
+use super::super::{CardUse, Item, NodeFate, NodeOutcome, Request, SliceUse, Weighed};
+use super::land::{Land, slice_of};
+use crate::catalog::MigProfile;
+use crate::ids::WorkloadId;
+use crate::inventory::Sharing;
+use crate::pack::geometry::Geometry;
+use crate::units::Mib;
+
+pub(super) fn outcomes(
+    request: &Request<'_>,
+    weighed: &[Weighed<'_>],
+    land: &Land<'_>,
+    found: &Assignment,
+    geometry: &Geometry,
+) -> Vec<NodeOutcome> {
+    let id = |tenant: usize| weighed[tenant].workload.id.clone();
+    let mut outcomes: Vec<NodeOutcome> = land
+        .sites
+        .iter()
+        .enumerate()
+        .map(|(i, site)| {
+            let fate = if found.freed.contains(&i) {
+                NodeFate::Freed
+            } else if found.touched.contains(&i) {
+                NodeFate::Touched
+            } else {
+                NodeFate::Untouched
+            };
+            let restarts = weighed
+                .iter()
+                .enumerate()
+                .flat_map(|(t, w)| w.pods.iter().map(move |pod| (t, pod)))
+                .filter(|(t, pod)| {
+                    pod.node == site.name && (fate != NodeFate::Untouched || found.converted.contains(t))
+                })
+                .map(|(t, pod)| format!("{}/{}", weighed[t].workload.id.namespace, pod.name))
+                .collect();
+            NodeOutcome {
+                name: site.name.clone(),
+                fate,
+                before: site
+                    .cards
+                    .iter()
+                    .map(|holder| holder.map_or(CardUse::Idle, |t| CardUse::Whole { workload: id(t) }))
+                    .collect(),
+                after: found.cards[i].iter().map(|card| card_use(card, geometry, &id)).collect(),
+                restarts,
+                per_hour: request.pool.price_of(land.nodes[i]).map(|price| price.per_hour.clone()),
+            }
+        })
+        .collect();
+    outcomes.extend(left_alone(request, &outcomes));
+    outcomes.sort_by(|a, b| a.name.cmp(&b.name));
+    outcomes
+}
+
+/// Nodes of the pool that the plan does not look into.
+pub(in crate::plan) fn left_alone(request: &Request<'_>, known: &[NodeOutcome]) -> Vec<NodeOutcome> {
+    request
+        .inventory
+        .nodes
+        .iter()
+        .filter(|node| request.pool.nodes.contains(&node.name))
+        .filter(|node| known.iter().all(|outcome| outcome.name != node.name))
+        .map(|node| {
+            let text = match node.sharing() {
+                Sharing::Whole => "left as it is".to_owned(),
+                Sharing::Mig => "cut by MIG already".to_owned(),
+                Sharing::TimeSlicing { replicas } => format!("{replicas} time slices already"),
+                Sharing::Mps { replicas } => format!("{replicas} MPS shares already"),
+            };
+            let holds = |uuid: &str| {
+                request
+                    .inventory
+                    .workloads
+                    .iter()
+                    .any(|w| w.pods.iter().any(|pod| pod.cards.iter().any(|card| card == uuid)))
+            };
+            let cards: Vec<CardUse> = node
+                .cards
+                .iter()
+                .map(|card| match node.sharing() {
+                    Sharing::Whole if !holds(&card.uuid) => CardUse::Idle,
+                    Sharing::Whole | Sharing::Mig | Sharing::TimeSlicing { .. } | Sharing::Mps { .. } => {
+                        CardUse::Other { text: text.clone() }
+                    }
+                })
+                .collect();
+            NodeOutcome {
+                name: node.name.clone(),
+                fate: NodeFate::Untouched,
+                before: cards.clone(),
+                after: cards,
+                restarts: Vec::new(),
+                per_hour: request.pool.price_of(node).map(|price| price.per_hour.clone()),
+            }
+        })
+        .collect()
+}
+
+fn card_use(card: &Card, geometry: &Geometry, id: &impl Fn(usize) -> WorkloadId) -> CardUse {
+    match card {
+        Card::Whole(None) => CardUse::Idle,
+        Card::Whole(Some(tenant)) => CardUse::Whole { workload: id(*tenant) },
+        Card::Cut(slices) => CardUse::Slices {
+            slices: slices
+                .iter()
+                .map(|(kind, start, holder)| SliceUse {
+                    profile: geometry.types[*kind].name.clone(),
+                    start: *start,
+                    workload: holder.map(id),
+                })
+                .collect(),
+        },
+    }
+}
+
+pub(super) fn items(
+    request: &Request<'_>,
+    weighed: &[Weighed<'_>],
+    land: &Land<'_>,
+    found: &Assignment,
+    geometry: &Geometry,
+    chain: &[&MigProfile],
+) -> Vec<Item> {
+    found
+        .converted
+        .iter()
+        .filter_map(|t| {
+            let w = &weighed[*t];
+            let slice = slice_of(w)?;
+            let after: BTreeSet<String> = land
+                .sites
+                .iter()
+                .zip(&found.cards)
+                .filter(|(_, cards)| {
+                    cards.iter().any(|card| match card {
+                        Card::Cut(slices) => slices.iter().any(|(_, _, holder)| *holder == Some(*t)),
+                        Card::Whole(_) => false,
+                    })
+                })
+                .map(|(site, _)| site.name.clone())
+                .collect();
+            Some(item(
+                request,
+                w,
+                geometry.types[slice].name.clone(),
+                w.chosen().and_then(|c| c.memory).unwrap_or(chain[slice].memory_min),
+                after,
+            ))
+        })
+        .collect()
+}
+
+/// One row of the plan for a workload that gets a share.
+pub(in crate::plan) fn item(
+    request: &Request<'_>,
+    weighed: &Weighed<'_>,
+    share: String,
+    share_memory: Mib,
+    nodes_after: BTreeSet<String>,
+) -> Item {
+    let declared = request.declared.workloads.get(&weighed.workload.id);
+    let nodes_before: BTreeSet<String> = weighed.pods.iter().map(|pod| pod.node.clone()).collect();
+    Item {
+        fit: weighed.fit.clone(),
+        replicas: weighed.planned(),
+        max_surge: weighed.max_surge(request.declared),
+        share,
+        share_memory,
+        nodes_before: nodes_before.into_iter().collect(),
+        nodes_after: nodes_after.into_iter().collect(),
+        place: declared.map(|declared| declared.place.clone()),
+        manual: match declared {
+            None => Some("its manifest was not found in the repository".to_owned()),
+            Some(declared) => declared.editable.as_ref().err().cloned(),
+        },
+    }
+}
