@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot go on ends there")]
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 #![expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+#![allow(dead_code, unused_imports, reason = "the world is the tests': the benchmark needs a part of it")]
 
 #[path = "../tests/world/mod.rs"]
 mod world;

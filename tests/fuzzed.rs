@@ -78,7 +78,9 @@ fn any_recording_is_read_or_refused() {
 
 #[test]
 fn any_configuration_is_read_or_refused() {
-    seeds(&["config/example.yaml", "demo/slicewright.yaml"], &[".yaml"]).iter().for_each(|seed| settings::run(seed));
+    seeds(&["config/example.yaml", "demo/slicewright.yaml"], &[".yaml"])
+        .iter()
+        .for_each(|seed| settings::run(seed));
 }
 
 #[test]

@@ -202,6 +202,7 @@ fn holds(snapshot: &Snapshot, scope: &Scope, plan: &Plan, set: &ChangeSet) -> Ve
             }
             Change::SetMigConfig { .. }
             | Change::SetPluginConfig { .. }
+            | Change::LabelGroup { .. }
             | Change::SetWorkloadResource { .. } => {}
         }
     }

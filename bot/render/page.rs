@@ -240,8 +240,12 @@ fn n_nodes_freed(plan: &Plan) -> usize {
 
 fn gpus(plan: &Plan) -> String {
     let saving = &plan.saving;
+    let autoscalers = match saving.cards_of_autoscalers {
+        0 => String::new(),
+        n => format!(" ({n} of them when autoscalers are at their maximum)"),
+    };
     format!(
-        "{} of {} that pods hold today; {} in use then, {} in the pool",
+        "{} of {} that pods hold today{autoscalers}; {} in use then, {} in the pool",
         saving.cards_freed, saving.cards_in_use_before, saving.cards_in_use_after, saving.cards_before
     )
 }

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Goal;
 use super::pool::Spread;
+use super::saving::Autoscaled;
 use crate::inventory::Resources;
 use crate::pack::cards::{CardsNeeded, fewest_cards};
 use crate::pack::geometry::{Geometry, Layout};
@@ -192,18 +193,32 @@ impl Planner<'_> {
 
     /// Frees cards, keeps every node.
     fn capacity(&self) -> Option<(BTreeSet<usize>, Draft)> {
-        let in_use = self.sites.iter().flat_map(|site| &site.cards).filter(|card| card.is_some()).count();
+        let in_use: u32 = (0..self.tenants.len()).map(|tenant| self.now(tenant) + self.missing(tenant)).sum();
         let mut best: Option<(usize, Draft)> = None;
         for n_touched in 1..=self.sites.iter().filter(|site| !site.frozen).count() {
             let Some(draft) = self.touching(&BTreeSet::new(), n_touched) else { continue };
-            let used = draft.cards.iter().flatten().filter(|card| card.in_use()).count();
-            if used < in_use && best.as_ref().is_none_or(|(fewest, _)| used < *fewest) {
+            let used = draft.cards.iter().flatten().filter(|card| card.in_use()).count()
+                + (0..self.tenants.len())
+                    .filter(|tenant| !draft.converted.contains(tenant))
+                    .map(|tenant| self.missing(tenant) as usize)
+                    .sum::<usize>();
+            if used < in_use as usize && best.as_ref().is_none_or(|(fewest, _)| used < *fewest) {
                 best = Some((used, draft));
             } else if best.is_some() {
                 break;
             }
         }
         best.map(|(_, draft)| (BTreeSet::new(), draft))
+    }
+
+    /// Whole cards that the tenant holds today.
+    fn now(&self, tenant: usize) -> u32 {
+        count(self.sites.iter().flat_map(|site| &site.cards).filter(|card| **card == Some(tenant)).count())
+    }
+
+    /// Whole cards that an autoscaler may add for it.
+    fn missing(&self, tenant: usize) -> u32 {
+        self.tenants[tenant].planned.saturating_sub(self.now(tenant))
     }
 
     /// A draft that does without `freed`, with the fewest nodes cut; `None` when it cannot be done.
@@ -301,6 +316,23 @@ impl Planner<'_> {
             cards: floor.cards,
             cut,
         })
+    }
+}
+
+fn count(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+/// Whole cards that autoscalers may add: for all tenants, and for those that are not in `converted`.
+pub(super) fn autoscaled(tenants: &[Tenant], sites: &[Site], converted: &BTreeSet<usize>) -> Autoscaled {
+    let missing = |(t, tenant): (usize, &Tenant)| {
+        let now = sites.iter().flat_map(|site| &site.cards).filter(|card| **card == Some(t)).count();
+        (t, tenant.planned.saturating_sub(count(now)))
+    };
+    let all: Vec<(usize, u32)> = tenants.iter().enumerate().map(missing).collect();
+    Autoscaled {
+        before: all.iter().map(|(_, n)| n).sum(),
+        after: all.iter().filter(|(t, _)| !converted.contains(t)).map(|(_, n)| n).sum(),
     }
 }
 

@@ -10,10 +10,12 @@ use crate::units::{Money, counted};
 pub struct Saving {
     /// Cards of the pool.
     pub cards_before: u32,
-    /// Cards that pods hold today.
+    /// Cards that pods hold today, with those that autoscalers may add.
     pub cards_in_use_before: u32,
-    /// Cards that pods hold then.
+    /// Cards that pods hold then, with those that autoscalers may add.
     pub cards_in_use_after: u32,
+    /// Of `cards_in_use_before`, those that no pod holds now and an autoscaler may add.
+    pub cards_of_autoscalers: u32,
     /// Cards freed: in use today less in use then.
     pub cards_freed: u32,
     /// Nodes that may go, by name; for elastic pools empty, see `nodes_after`.
@@ -52,12 +54,21 @@ impl Saving {
     }
 }
 
+/// Whole cards beyond those in the outcomes, which autoscalers may come to hold.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Autoscaled {
+    /// As things are today.
+    pub(super) before: u32,
+    /// With the plan: those of workloads that keep whole cards.
+    pub(super) after: u32,
+}
+
 /// Counts what the outcomes free, and prices the nodes that go.
-pub(super) fn saving(request: &Request<'_>, nodes: &[NodeOutcome]) -> Saving {
+pub(super) fn saving(request: &Request<'_>, nodes: &[NodeOutcome], autoscaled: Autoscaled) -> Saving {
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let in_use = |cards: &[CardUse]| cards.iter().filter(|card| **card != CardUse::Idle).count();
-    let before: usize = nodes.iter().map(|node| in_use(&node.before)).sum();
-    let after: usize = nodes.iter().map(|node| in_use(&node.after)).sum();
+    let before = nodes.iter().map(|node| in_use(&node.before)).sum::<usize>() + autoscaled.before as usize;
+    let after = nodes.iter().map(|node| in_use(&node.after)).sum::<usize>() + autoscaled.after as usize;
     let freed: Vec<&NodeOutcome> = nodes.iter().filter(|node| node.fate == NodeFate::Freed).collect();
     let names: Vec<String> = freed.iter().map(|node| node.name.clone()).collect();
     let prices: Option<Vec<Money>> = freed.iter().map(|node| node.per_hour.clone()).collect();
@@ -74,6 +85,7 @@ pub(super) fn saving(request: &Request<'_>, nodes: &[NodeOutcome]) -> Saving {
         cards_before: count(nodes.iter().map(|node| node.before.len()).sum()),
         cards_in_use_before: count(before),
         cards_in_use_after: count(after),
+        cards_of_autoscalers: autoscaled.before,
         cards_freed: count(before.saturating_sub(after)),
         nodes_before: count(nodes.len()),
         nodes_after: count(nodes.len() - freed.len()),

@@ -419,3 +419,18 @@ fn noise_in_the_peaks_keeps_the_fingerprint() {
     }
     assert_eq!(before.fingerprint, cluster.must_plan().fingerprint);
 }
+
+#[test]
+fn cards_that_an_autoscaler_may_add_count_today_as_well() {
+    let mut cluster = Cluster::new("p");
+    cluster.pool.goal = Goal::Capacity;
+    cluster.node("n1", A100, 8);
+    let id = cluster.workload("web", &[("n1", 0), ("n1", 1)], 15_000, 0.25);
+    let workload = cluster.inventory.workloads.iter_mut().find(|w| w.id == id).unwrap();
+    workload.hpa_max = Some(6);
+    let plan = cluster.must_plan();
+    let saving = &plan.saving;
+    // Two cards now, six at the maximum; six 3g.20gb take three.
+    assert_eq!((saving.cards_in_use_before, saving.cards_of_autoscalers), (6, 4));
+    assert_eq!((saving.cards_in_use_after, saving.cards_freed), (3, 3));
+}

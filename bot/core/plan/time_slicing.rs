@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::mig::{item, left_alone, nothing, one_model};
-use super::saving::saving;
+use super::saving::{Autoscaled, saving};
 use super::{
     Alternative, CardUse, Change, Confidence, Goal, NodeFate, NodeOutcome, Plan, PoolKind, Proof, Request,
     Weighed,
@@ -346,7 +346,7 @@ fn assemble(
         changes,
         items,
         kept: weighed.iter().filter(|w| w.fit.verdict != Verdict::TimeSlicing).map(Weighed::kept).collect(),
-        saving: saving(request, &nodes),
+        saving: saving(request, &nodes, autoscaled(sharers)),
         nodes,
         proof: proof(group, usable, policy, taint.as_deref()),
         alternatives: vec![
@@ -370,6 +370,13 @@ fn assemble(
         );
     }
     plan
+}
+
+/// All of the pool share cards then, so that no autoscaler adds a whole one.
+fn autoscaled(sharers: &[&Weighed<'_>]) -> Autoscaled {
+    let missing =
+        |w: &&Weighed<'_>| w.planned().saturating_sub(u32::try_from(w.pods.len()).unwrap_or(u32::MAX));
+    Autoscaled { before: sharers.iter().map(missing).sum(), after: 0 }
 }
 
 /// `a10g-x4`: one key a card model and number of replicas, never a default for the cluster.

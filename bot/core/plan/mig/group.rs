@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::saving::saving;
+use super::super::saving::{Autoscaled, saving};
 use super::super::{Change, MigEntry, Plan, Proof, Request, Weighed, time_slicing};
 use super::change::resources;
 use super::config::{names_in_use, ready_made};
@@ -111,7 +111,7 @@ pub(super) fn by_group(
     };
     let moved: Vec<&Weighed<'_>> = movable.iter().map(|i| &weighed_as_one[*i]).collect();
     plan.alternatives = vec![time_slicing::alternative(request, &moved), nothing(&moved)];
-    plan.saving = saving(request, &plan.nodes);
+    plan.saving = saving(request, &plan.nodes, Autoscaled::default());
     plan.saving.group(request, nodes_now, nodes_then, plan.proof.n_cards);
     Ok(plan)
 }

@@ -111,7 +111,8 @@ fn by_node(
     plan.items = items(request, weighed, &land, &found, geometry, chain);
     plan.proof = proof(&land, &found);
     plan.alternatives = alternatives(request, weighed, &found);
-    plan.saving = saving(request, &plan.nodes);
+    plan.saving =
+        saving(request, &plan.nodes, assign::autoscaled(&land.tenants, &land.sites, &found.converted));
     if found.spread < request.pool.spread {
         plan.notes.push(format!(
             "the replicas of some workloads could not be spread over two {}s: one failure takes all of them",
@@ -122,7 +123,8 @@ fn by_node(
 }
 
 fn nothing_gained(geometry: &Geometry, land: &Land<'_>, request: &Request<'_>) -> Vec<Reason> {
-    let in_use = land.sites.iter().flat_map(|site| &site.cards).filter(|card| card.is_some()).count();
+    let held = land.sites.iter().flat_map(|site| &site.cards).filter(|card| card.is_some()).count();
+    let in_use = held + assign::autoscaled(&land.tenants, &land.sites, &BTreeSet::new()).before as usize;
     let everything: Vec<u32> = (0..=geometry.whole())
         .map(|slot| {
             land.tenants
@@ -136,7 +138,7 @@ fn nothing_gained(geometry: &Geometry, land: &Land<'_>, request: &Request<'_>) -
     let mut reason = Reason::new(
         "nothing-gained",
         format!(
-            "slices would need {} of the {in_use} cards in use, and that frees no whole {}",
+            "slices would need {} of the {in_use} cards that pods hold or autoscalers may add, and that frees no whole {}",
             counted(needed.n_cards as usize, "card"),
             if request.pool.goal == Goal::Bill { "node" } else { "card" }
         ),
