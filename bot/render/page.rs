@@ -264,6 +264,9 @@ fn money(plan: &Plan) -> String {
         None if saving.price_source.is_empty() => {
             "no price is known; set `prices` in the configuration to see what it saves".into()
         }
+        None if n_nodes_freed(plan) == 0 => {
+            format!("the bill stays the same. Price: {}", saving.price_source)
+        }
         None => format!("no sum can be given: {}", saving.price_source),
     };
     let sum = sum.trim_end_matches('.');

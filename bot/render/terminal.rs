@@ -18,7 +18,13 @@ pub(super) fn terminal(view: &View<'_>) -> String {
     let mut lines = Vec::new();
     let nodes = saving.nodes_freed.len().max(saving.nodes_before.saturating_sub(saving.nodes_after) as usize);
     let money = saving.per_month.as_ref().map_or_else(
-        || "no price known".to_owned(),
+        || {
+            if plan.saving.nodes_after == plan.saving.nodes_before {
+                "the bill stays the same".to_owned()
+            } else {
+                "no price known".to_owned()
+            }
+        },
         |money| format!("{money} a month once the nodes are gone"),
     );
     lines.push(format!(

@@ -151,7 +151,7 @@ fn poisoned() -> Sample {
     let mut sample = time_slicing();
     sample.plan = poison(
         &sample.plan,
-        &["pool_kind", "goal", "method", "change", "kind", "fate", "level", "confidence", "currency"],
+        &["pool_kind", "goal", "method", "change", "kind", "fate", "level", "confidence", "currency", "use"],
     );
     sample.changes = poison(&sample.changes, &[]);
     sample.quality = poison(&sample.quality, &["severity"]);

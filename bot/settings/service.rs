@@ -317,7 +317,7 @@ mod tests {
         let text = include_str!("../../config/example.yaml");
         let uncommented: String = text
             .lines()
-            .map(|line| line.strip_prefix("#: ").or_else(|| line.strip_prefix("#:")).unwrap_or(line))
+            .map(|line| line.strip_prefix("#:").unwrap_or(line))
             .map(|line| format!("{line}\n"))
             .collect();
         ServiceSettings::parse(&uncommented, "config/example.yaml", Path::new(".")).unwrap();
