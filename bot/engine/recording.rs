@@ -11,7 +11,6 @@ use std::sync::Mutex;
 use anyhow::Context as _;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use slicewright_yaml::{Edit, Op, Step, Value};
 
 use super::propose::Wishes;
 use super::source::Source;
@@ -400,7 +399,7 @@ pub(super) async fn record(
     let wishes = Wishes { cluster: only.map(str::to_owned), pool: None, dry_run: true };
     engine.propose(&inputs, &wishes, progress).await?;
     let mut recording =
-        Recording { at, config: without_addresses(config, engine)?, clusters: BTreeMap::new() };
+        Recording { at, config: engine.settings().without_addresses(config)?, clusters: BTreeMap::new() };
     for (name, source) in inputs.sources {
         let cell = kept.remove(&name).unwrap_or_default();
         let mut cluster = cell.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
@@ -410,36 +409,6 @@ pub(super) async fn record(
         recording.clusters.insert(name, cluster);
     }
     Ok(recording)
-}
-
-/// The configuration with nothing but the matchers left of each `prometheus:` section.
-fn without_addresses(config: &str, engine: &Engine) -> anyhow::Result<String> {
-    let edits: Vec<Edit> = engine
-        .settings()
-        .clusters
-        .iter()
-        .enumerate()
-        .map(|(i, cluster)| {
-            let matchers = cluster
-                .prometheus
-                .matchers
-                .iter()
-                .map(|(key, value)| (key.clone(), Value::String(value.clone())))
-                .collect();
-            Edit {
-                document: slicewright_yaml::Document::default(),
-                at: vec![Step::from("clusters"), Step::from(i), Step::from("prometheus")],
-                op: Op::Set {
-                    value: Value::Mapping(vec![
-                        ("url".to_owned(), Value::String("http://recorded.invalid".to_owned())),
-                        ("matchers".to_owned(), Value::Mapping(matchers)),
-                    ]),
-                },
-                shared: slicewright_yaml::Shared::Edit,
-            }
-        })
-        .collect();
-    slicewright_yaml::edit(config, &edits).context("cannot take the addresses out of the configuration")
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@ use slicewright_core::inventory::Declared;
 use slicewright_core::plan::{Change, Plan};
 
 use super::draft::Draft;
-use super::gpu_operator::GpuOperator;
-use super::manifest::Manifests;
-use super::nodes::NodeManifests;
+
+use super::{gpu_operator, manifest, nodes};
+
 use super::repository::Repository;
 
 /// One way in which repositories write down what a cluster runs.
@@ -23,7 +23,8 @@ pub(super) trait Format: Sync {
 }
 
 /// Every format, in the order in which they are read and asked.
-pub(super) const FORMATS: &[&dyn Format] = &[&Manifests, &GpuOperator, &NodeManifests];
+pub(super) const FORMATS: &[&dyn Format] =
+    &[&manifest::Manifests, &gpu_operator::GpuOperator, &nodes::NodeManifests];
 
 /// What is known while a plan is made true.
 #[derive(Debug)]

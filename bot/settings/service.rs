@@ -7,8 +7,9 @@ use serde::Deserialize;
 use slicewright_core::inventory::MigStrategy;
 use slicewright_core::plan::pool::{PoolSettings, PriceSettings};
 use slicewright_core::policy::{PolicyRule, PolicySettings};
+use slicewright_yaml::{Document, Edit, Op, Refusal, Shared, Step, Value};
 
-use crate::prometheus;
+use crate::prometheus::Settings as PrometheusSettings;
 
 /// The whole file. Every field is documented in `config/example.yaml`.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -55,7 +56,7 @@ pub struct ClusterSettings {
     /// Name of the cluster; part of the branch.
     pub name: String,
     /// Where its metrics are.
-    pub prometheus: prometheus::Settings,
+    pub prometheus: PrometheusSettings,
     /// Where its configuration is.
     pub repository: RepositorySettings,
     /// Facts about the GPU Operator that the repository does not tell.
@@ -185,6 +186,35 @@ impl ServiceSettings {
     /// Days of history to ask for.
     pub fn window_days(&self) -> u32 {
         self.window_days.unwrap_or(30)
+    }
+
+    /// `text`, from which these settings were read, with nothing but the matchers left of each `prometheus:` section:
+    /// for recordings, which are handed to others.
+    ///
+    /// # Errors
+    /// When the text is too unusual to edit; with the place.
+    pub fn without_addresses(&self, text: &str) -> Result<String, Refusal> {
+        let edits: Vec<Edit> = self
+            .clusters
+            .iter()
+            .enumerate()
+            .map(|(i, cluster)| {
+                let matchers = cluster.prometheus.matchers.iter();
+                let matchers =
+                    matchers.map(|(key, value)| (key.clone(), Value::String(value.clone()))).collect();
+                let value = Value::Mapping(vec![
+                    ("url".to_owned(), Value::String("http://recorded.invalid".to_owned())),
+                    ("matchers".to_owned(), Value::Mapping(matchers)),
+                ]);
+                Edit {
+                    document: Document::default(),
+                    at: vec![Step::from("clusters"), Step::from(i), Step::from("prometheus")],
+                    op: Op::Set { value },
+                    shared: Shared::Edit,
+                }
+            })
+            .collect();
+        slicewright_yaml::edit(text, &edits)
     }
 
     fn check(&self) -> Result<(), (String, String)> {
