@@ -317,7 +317,7 @@ fn list_text<'a>(text: &'a str, name: &str) -> &'a str {
     let start = ["const", "static"].iter().find_map(|word| text.find(&format!("{word} {name}:")));
     let Some(rest) = start.and_then(|at| text.get(at..)) else { return "" };
     let (_, value) = rest.split_once(" =").unwrap_or_default();
-    value.split_once(';').map_or(value, |(value, _)| value)
+    value.split_once(';').map_or(value, |(value, _)| value).trim_start()
 }
 
 /// A path in a Markdown file.

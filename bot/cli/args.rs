@@ -54,13 +54,14 @@ pub enum Command {
   slicewright explain search/ranker --config slicewright.yaml
   slicewright explain search/ranker --recording run.slicewright")]
     Explain(ExplainArgs),
-    /// What the metrics and the repository lack, and how to fix it.
+    /// What the metrics and the repository lack, and how to fix it. Ends with 1 when nothing can be proposed.
     #[command(after_help = "Example:\n  slicewright doctor --config slicewright.yaml --cluster dc1")]
     Doctor(DoctorArgs),
     /// GPU models that are known: sizes, slices, what they hold.
     #[command(after_help = "Examples:\n  slicewright catalog list\n  slicewright catalog show a100-40gb")]
     Catalog(CatalogArgs),
     /// Print the JSON Schema of `--output json`.
+    #[command(after_help = "Example:\n  slicewright schema > report.schema.json")]
     Schema,
 }
 
@@ -127,7 +128,7 @@ pub struct ProposeArgs {
     #[arg(long, value_enum, default_value_t)]
     pub fail_on: FailOn,
     /// Look at this moment instead of now: 2026-01-15T00:00:00Z.
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     pub at: Option<Timestamp>,
 }
 
@@ -144,7 +145,7 @@ pub struct RecordArgs {
     #[arg(long)]
     pub cluster: Option<String>,
     /// Look at this moment instead of now: 2026-01-15T00:00:00Z.
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     pub at: Option<Timestamp>,
 }
 
@@ -179,7 +180,7 @@ pub struct ExplainArgs {
     #[arg(long)]
     pub cluster: Option<String>,
     /// Look at this moment instead of now: 2026-01-15T00:00:00Z.
-    #[arg(long, value_name = "TIME", conflicts_with = "recording")]
+    #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "recording")]
     pub at: Option<Timestamp>,
 }
 
@@ -193,7 +194,7 @@ pub struct DoctorArgs {
     #[arg(long)]
     pub cluster: Option<String>,
     /// Look at this moment instead of now: 2026-01-15T00:00:00Z.
-    #[arg(long, value_name = "TIME", conflicts_with = "recording")]
+    #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "recording")]
     pub at: Option<Timestamp>,
 }
 
@@ -220,9 +221,22 @@ pub enum CatalogCommand {
     },
 }
 
+/// A moment, or the start of a UTC day.
+fn time(text: &str) -> Result<Timestamp, String> {
+    text.parse::<Timestamp>().or_else(|_| format!("{text}T00:00:00Z").parse()).map_err(|_| {
+        "write it as 2026-01-15T00:00:00Z, or as 2026-01-15 for the start of that UTC day".to_owned()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
+
+    #[test]
+    fn a_day_is_its_first_moment() {
+        assert_eq!(super::time("2026-01-15").unwrap().to_string(), "2026-01-15T00:00:00Z");
+        assert!(super::time("yesterday").unwrap_err().contains("2026-01-15T00:00:00Z"));
+    }
 
     #[test]
     fn the_arguments_do_not_contradict_each_other() {

@@ -101,7 +101,7 @@ fn now() -> Timestamp {
         .unwrap_or(now)
 }
 
-/// Every workload that is meant by `namespace/name`, by cluster.
+/// Splits `namespace/name`.
 fn parse_workload(text: &str) -> anyhow::Result<(String, String)> {
     match text.split('/').collect::<Vec<_>>().as_slice() {
         [namespace, name] if !namespace.is_empty() && !name.is_empty() => {

@@ -1,7 +1,7 @@
 //! Headroom, evidence gates and what may share with what, resolved for one workload.
 //!
-//! Settings are layered: built-in default, service, cluster, pool, then every matching rule in order. Each value
-//! remembers which line decided, so that `explain` can say so.
+//! Settings are layered: built-in default, service, cluster, pool; in each layer what holds for all, then its rules in
+//! order. Each value remembers which line decided, so that `explain` can say so.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -81,6 +81,34 @@ impl Policy {
     pub fn compute_need_milli(&self, p99: Ratio) -> u32 {
         let need = (u64::from(p99.ppm()) * 1_000).div_ceil(u64::from(self.compute_fill.ppm().max(1)));
         u32::try_from(need).unwrap_or(u32::MAX)
+    }
+
+    /// The value of a setting by its name in [`PolicySettings`], as people write it. Empty for a name that there is not.
+    pub fn shown(&self, setting: &str) -> String {
+        match setting {
+            "production" => self.production.to_string(),
+            "exclude" => self.excluded.is_some().to_string(),
+            "headroom_percent" => self.headroom_percent.to_string(),
+            "headroom_min_mib" => self.headroom_min.0.to_string(),
+            "compute_fill" => self.compute_fill.to_string(),
+            "bandwidth_fill" => self.bandwidth_fill.to_string(),
+            "min_history_days" => self.min_history_days.to_string(),
+            "min_coverage" => self.min_coverage.to_string(),
+            "min_runs" => self.min_runs.to_string(),
+            "methods" => self.methods.iter().map(|method| method.name()).collect::<Vec<_>>().join(", "),
+            "min_profile" => self.min_profile.clone().unwrap_or_default(),
+            "time_slicing_usable_share" => self.time_slicing.usable_share.to_string(),
+            "time_slicing_compute_limit" => self.time_slicing.compute_limit.to_string(),
+            "time_slicing_max_replicas" => self.time_slicing.max_replicas.to_string(),
+            "fail_requests_greater_than_one" => self.time_slicing.fail_requests_greater_than_one.to_string(),
+            "plan_for_hpa_max" => self.plan_for_hpa_max.to_string(),
+            "refuse_latency_stretch" => self.refuse_latency_stretch.to_string(),
+            "manual_edits" => match self.manual_edits {
+                ManualEdits::Deny => "deny".to_owned(),
+                ManualEdits::Allow => "allow".to_owned(),
+            },
+            _ => String::new(),
+        }
     }
 
     /// The method may be used for this workload.
@@ -190,6 +218,51 @@ pub struct PolicySettings {
     pub refuse_latency_stretch: Option<bool>,
     /// What to do with workloads whose request cannot be edited: `deny` or `allow`.
     pub manual_edits: Option<ManualEdits>,
+}
+
+impl PolicySettings {
+    /// The first value that cannot be meant, as setting and what is wrong with it.
+    ///
+    /// # Errors
+    /// A share outside of 0 to 1, a method that there is not, a profile name that is none.
+    pub fn check(&self) -> Result<(), (&'static str, String)> {
+        let shares = [
+            ("compute_fill", self.compute_fill),
+            ("bandwidth_fill", self.bandwidth_fill),
+            ("min_coverage", self.min_coverage),
+            ("time_slicing_usable_share", self.time_slicing_usable_share),
+            ("time_slicing_compute_limit", self.time_slicing_compute_limit),
+        ];
+        for (setting, share) in shares {
+            if let Some(share) = share
+                && !(Ratio::from_ppm(1)..=Ratio::ONE).contains(&share)
+            {
+                return Err((
+                    setting,
+                    format!("{share} is not above 0 and at most 1 (75 % is written 0.75)"),
+                ));
+            }
+        }
+        if let Some(n) = self.headroom_percent.filter(|n| *n > 1_000) {
+            return Err(("headroom_percent", format!("{n} is more than 1,000 percent")));
+        }
+        if let Some(n) = self.time_slicing_max_replicas.filter(|n| !(2..=48).contains(n)) {
+            return Err(("time_slicing_max_replicas", format!("{n} is not between 2 and 48")));
+        }
+        let methods = self.methods.iter().flatten();
+        if let Some(method) = methods.into_iter().find(|m| !matches!(m, Method::Mig | Method::TimeSlicing)) {
+            return Err((
+                "methods",
+                format!("`{}` cannot be asked for yet: use `mig`, `time-slicing` or both", method.name()),
+            ));
+        }
+        match &self.min_profile {
+            Some(name) if name.parse::<crate::catalog::ProfileName>().is_err() => {
+                Err(("min_profile", format!("`{name}` is no MIG profile: it is written like `2g.10gb`")))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// A rule: which workloads, and what holds for them.

@@ -35,6 +35,10 @@ pub struct Analysis {
     pub snapshot: Snapshot,
     /// Which part of it is the cluster's.
     pub scope: Scope,
+    /// Label values that every series of the cluster carries.
+    pub matchers: BTreeMap<String, String>,
+    /// Configured pools that no node belongs to.
+    pub empty_pools: Vec<String>,
     /// Pools by name.
     pub pools: Vec<Pool>,
     /// Policy of every workload.
@@ -163,6 +167,13 @@ impl Engine {
             declared,
             snapshot,
             scope,
+            matchers: cluster.prometheus.matchers.clone(),
+            empty_pools: cluster
+                .pools
+                .iter()
+                .filter(|settings| !pools.iter().any(|pool| pool.id.pool == settings.name))
+                .map(|settings| settings.name.clone())
+                .collect(),
             pools,
             policies,
             outcomes,
@@ -277,7 +288,9 @@ fn override_operator(operator: &mut Operator, settings: &OperatorSettings) {
             into.clone_from(from);
         }
     };
-    text(&mut operator.namespace, &settings.namespace);
+    if operator.namespace.is_none() {
+        operator.namespace.clone_from(&settings.namespace);
+    }
     text(&mut operator.version, &settings.version);
     let strategy: Option<MigStrategy> = settings.mig_strategy;
     operator.mig_strategy = strategy.or(operator.mig_strategy);

@@ -21,6 +21,14 @@ fn repository(analysis: &Analysis) -> Vec<Finding> {
         advice: advice.to_owned(),
     };
     let mut findings = Vec::new();
+    for pool in &analysis.empty_pools {
+        findings.push(finding(
+            "empty-pool",
+            Severity::Warning,
+            format!("no GPU node belongs to the configured pool `{pool}`"),
+            "check its `nodes` and `labels`; labels must be exposed by kube-state-metrics",
+        ));
+    }
     let running: Vec<_> = analysis.inventory.workloads.iter().filter(|w| !w.pods.is_empty()).collect();
     let missing: Vec<String> = running
         .iter()

@@ -151,6 +151,7 @@ impl Engine {
                     branch_prefix: self.settings.branch_prefix().to_owned(),
                     author_name: self.settings.author.name.clone(),
                     author_email: self.settings.author.email.clone(),
+                    former_emails: self.settings.author.former_emails.clone(),
                     ..local::Settings::new(&repository.path, requests)
                 })
                 .with_context(|| format!("cluster `{}`: the repository cannot be used", cluster.name))?;

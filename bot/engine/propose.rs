@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context as _;
-use slicewright_core::ids::{PoolId, WorkloadId};
+use slicewright_core::ids::PoolId;
 use slicewright_core::plan::{Outcome, Plan};
 use slicewright_core::review::lifecycle::{Action, Own, Wanted, decide};
 use slicewright_core::review::metadata::{Metadata, State, strip};
@@ -102,7 +102,9 @@ impl Engine {
                 self.settings().window_days()
             );
             let forge = inputs.forges.get(&settings.name).context("the cluster has no repository")?;
-            let base_branch = settings.repository.branch.clone().unwrap_or_else(|| "main".to_owned());
+            let base_branch = forge
+                .base_branch()
+                .with_context(|| format!("cluster `{}`: cannot tell the default branch", settings.name))?;
             let pools = self.propose_pools(&analysis, forge.as_ref(), &base_branch, wishes)?;
             clusters.push(ClusterReport { analysis, pools });
         }
@@ -284,44 +286,54 @@ fn summary(analysis: &Analysis, changes: &ChangeSet) -> render::ChangeSummary {
     }
 }
 
-/// The questions with which a reader can check the figures, in the dialect of the cluster's exporter.
+/// The questions with which a reader can check the figures: the peak's pod on the peak's day, and the worst day of
+/// compute, in the dialect of the cluster's exporter.
 fn queries(analysis: &Analysis, plan: &Plan) -> Vec<render::Query> {
     let exported = analysis.measured.data_quality.pod_label.starts_with("exported_");
-    let (namespace, pod) =
-        if exported { ("exported_namespace", "exported_pod") } else { ("namespace", "pod") };
-    let days = analysis.measured.data_quality.days_had.max(1);
-    plan.items
-        .iter()
-        .flat_map(|item| {
-            let id = &item.fit.workload;
-            let selector = format!(
-                "{namespace}={},{pod}=~{}",
-                quoted(&id.namespace),
-                quoted(&format!("{}-.*", regex_escaped(&id.name)))
-            );
-            [
-                render::Query {
-                    what: format!("peak memory of {id}, MiB"),
-                    promql: format!("max(max_over_time(DCGM_FI_DEV_FB_USED{{{selector}}}[{days}d]))"),
-                },
-                render::Query {
-                    what: format!("99th percentile of compute of {id}"),
-                    promql: format!(
-                        "max(quantile_over_time(0.99, {}{{{selector}}}[{days}d]))",
-                        compute_metric(analysis, id)
-                    ),
-                },
-            ]
-        })
-        .collect()
+    let prefix = if exported { "exported_" } else { "" };
+    let matchers: String =
+        analysis.matchers.iter().map(|(key, value)| format!(",{key}={}", quoted(value))).collect();
+    let mut queries = Vec::new();
+    for item in &plan.items {
+        let id = &item.fit.workload;
+        let Some(profile) = analysis.measured.profiles.get(id) else { continue };
+        let namespace = format!("{prefix}namespace={}", quoted(&id.namespace));
+        if let Some(peak) = &profile.peak {
+            queries.push(render::Query {
+                what: format!("peak memory of {id}, MiB"),
+                promql: format!(
+                    "max(max_over_time(DCGM_FI_DEV_FB_USED{{{namespace},{prefix}pod={}{matchers}}}[1d] @ {}))",
+                    quoted(&peak.pod),
+                    end_of(peak.day)
+                ),
+            });
+        }
+        if let Some(compute) = &profile.compute {
+            queries.push(render::Query {
+                what: format!("99th percentile of compute of {id} on its worst day"),
+                promql: format!(
+                    "max(quantile_over_time(0.99, {}{{{namespace},{prefix}pod=~{}{matchers}}}[1d] @ {}))",
+                    compute_metric(compute.source),
+                    quoted(&format!("{}-.*", regex_escaped(&id.name))),
+                    end_of(compute.day)
+                ),
+            });
+        }
+    }
+    queries
 }
 
-fn compute_metric(analysis: &Analysis, id: &WorkloadId) -> &'static str {
-    let source = analysis.measured.profiles.get(id).and_then(|profile| profile.compute).map(|c| c.source);
+/// The last second of a UTC day, as Prometheus' `@` takes it.
+fn end_of(day: jiff::civil::Date) -> i64 {
+    let start = jiff::tz::Offset::UTC.to_timestamp(day.at(0, 0, 0, 0));
+    start.map_or(0, |start| start.as_second() + 86_399)
+}
+
+fn compute_metric(source: ComputeSource) -> &'static str {
     match source {
-        Some(ComputeSource::SmActive) | None => "DCGM_FI_PROF_SM_ACTIVE",
-        Some(ComputeSource::GrEngineActive) => "DCGM_FI_PROF_GR_ENGINE_ACTIVE",
-        Some(ComputeSource::GpuUtil) => "DCGM_FI_DEV_GPU_UTIL",
+        ComputeSource::SmActive => "DCGM_FI_PROF_SM_ACTIVE",
+        ComputeSource::GrEngineActive => "DCGM_FI_PROF_GR_ENGINE_ACTIVE",
+        ComputeSource::GpuUtil => "DCGM_FI_DEV_GPU_UTIL",
     }
 }
 

@@ -47,6 +47,8 @@ pub struct RecordedCluster {
     pub found: BTreeMap<String, Found>,
     /// E-mail addresses of the bot's own commits.
     pub own_emails: Vec<String>,
+    /// Branch that proposals are for.
+    pub base_branch: String,
 }
 
 /// One line of the file.
@@ -54,7 +56,7 @@ pub struct RecordedCluster {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 enum Line {
     Header { format: String, version: u32, made_by: String, at: Timestamp, config: String },
-    Cluster { name: String, own_emails: Vec<String> },
+    Cluster { name: String, own_emails: Vec<String>, base_branch: String },
     Answer { cluster: String, answer: RecordedAnswer },
     Repository { cluster: String, commit: String, skipped: BTreeMap<String, String> },
     File { cluster: String, path: String, content: Content },
@@ -116,7 +118,11 @@ impl Recording {
             config: self.config.clone(),
         })?;
         for (name, cluster) in &self.clusters {
-            write(&Line::Cluster { name: name.clone(), own_emails: cluster.own_emails.clone() })?;
+            write(&Line::Cluster {
+                name: name.clone(),
+                own_emails: cluster.own_emails.clone(),
+                base_branch: cluster.base_branch.clone(),
+            })?;
             write(&Line::Repository {
                 cluster: name.clone(),
                 commit: cluster.tree.commit.clone(),
@@ -184,8 +190,10 @@ impl Recording {
                 self.at = at;
                 self.config = config;
             }
-            Line::Cluster { name, own_emails } => {
-                self.clusters.entry(name).or_default().own_emails = own_emails
+            Line::Cluster { name, own_emails, base_branch } => {
+                let cluster = self.clusters.entry(name).or_default();
+                cluster.own_emails = own_emails;
+                cluster.base_branch = base_branch;
             }
             Line::Answer { cluster, answer } => self.cluster(&cluster)?.answers.push(answer),
             Line::Repository { cluster, commit, skipped } => {
@@ -291,10 +299,14 @@ impl ReplayedForge {
 }
 
 fn offline() -> ForgeError {
-    ForgeError::Denied { what: "writing during a replay".to_owned() }
+    ForgeError::Denied { what: "writing while a run is recorded or repeated".to_owned() }
 }
 
 impl Forge for ReplayedForge {
+    fn base_branch(&self) -> Result<String, ForgeError> {
+        Ok(self.cluster.base_branch.clone())
+    }
+
     fn head(&self) -> Result<String, ForgeError> {
         Ok(self.cluster.tree.commit.clone())
     }
@@ -340,6 +352,12 @@ impl RecordingForge {
 }
 
 impl Forge for RecordingForge {
+    fn base_branch(&self) -> Result<String, ForgeError> {
+        let branch = self.forge.base_branch()?;
+        self.keep(|kept| kept.base_branch.clone_from(&branch));
+        Ok(branch)
+    }
+
     fn head(&self) -> Result<String, ForgeError> {
         self.forge.head()
     }
@@ -430,6 +448,7 @@ mod tests {
                 Found { branch_head: Some("d00d".into()), ..Found::default() },
             )]),
             own_emails: vec!["bot@x".into()],
+            base_branch: "main".into(),
             answers: Vec::new(),
         };
         Recording {

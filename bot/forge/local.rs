@@ -212,6 +212,11 @@ struct Change {
 }
 
 impl Forge for Local {
+    fn base_branch(&self) -> Result<String, ForgeError> {
+        let name = self.default_ref()?;
+        Ok(name.strip_prefix("refs/heads/").unwrap_or(&name).to_owned())
+    }
+
     fn head(&self) -> Result<String, ForgeError> {
         let name = self.default_ref()?;
         let branch = name.strip_prefix("refs/heads/").unwrap_or(&name);

@@ -45,7 +45,7 @@ pub enum ForgeError {
     },
 }
 
-/// A repository at one commit: every path with its mode and content.
+/// A repository at one commit: every path with its content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tree {
     /// Commit that was read.
@@ -133,6 +133,12 @@ pub struct FoundRequest {
 
 /// A place where proposals are made. Methods are synchronous steps of one pass over one repository.
 pub trait Forge {
+    /// The branch that proposals are for, `main`.
+    ///
+    /// # Errors
+    /// When the repository does not say.
+    fn base_branch(&self) -> Result<String, ForgeError>;
+
     /// Head commit of the default branch.
     ///
     /// # Errors

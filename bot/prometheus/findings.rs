@@ -87,7 +87,7 @@ pub(super) fn quality(
         list.warning(
             "short-retention",
             format!("there are samples of {} of the {days_asked} days asked for", folded.days_had),
-            "raise Prometheus' retention, or let the bot run daily: it keeps the daily peaks",
+            "raise Prometheus' retention; a shorter history also needs `min_history_days` lower",
         );
     }
     if !found.interval_known && is_measured(found) {

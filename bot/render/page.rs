@@ -181,7 +181,8 @@ pub(super) fn title(plan: &Plan) -> String {
         0 => "Share GPUs".to_owned(),
         n => format!("Free {}", counted(n as usize, "GPU")),
     };
-    let tail = format!(" by {}", plan.method.name());
+    let most = if plan.saving.cards_of_autoscalers > 0 { " at the autoscalers' maximum" } else { "" };
+    let tail = format!("{most} by {}", plan.method.name());
     let head = format!("{what} in {}", plain(&plan.pool.to_string()));
     let head = cut(&head, LONGEST_TITLE - tail.chars().count());
     // Titles are not Markdown, yet both forges link references in them.
@@ -201,7 +202,7 @@ pub(super) fn draft(view: &View<'_>) -> Vec<String> {
         reasons.push(format!("{n} must be made by hand before this is merged, see below"));
     }
     if view.plan.confidence == Confidence::Low {
-        reasons.push("the evidence is thin".into());
+        reasons.push(format!("confidence is low: {}", view.plan.confidence_reason));
     }
     reasons
 }
@@ -223,8 +224,9 @@ fn sentence(plan: &Plan) -> String {
     );
     let money =
         saving.per_month.as_ref().map_or_else(String::new, |money| format!(", about {money} a month"));
+    let most = if saving.cards_of_autoscalers > 0 { " at the autoscalers' maximum" } else { "" };
     format!(
-        "{what}: frees {} and {}{money}; {}. Risk: {}. Confidence: {}.",
+        "{what}: frees {}{most} and {}{money}; {}. Risk: {}. Confidence: {}.",
         counted(saving.cards_freed as usize, "GPU"),
         counted(n_nodes_freed(plan), "node"),
         trade_offs::in_short(plan.method),
@@ -240,13 +242,20 @@ fn n_nodes_freed(plan: &Plan) -> usize {
 
 fn gpus(plan: &Plan) -> String {
     let saving = &plan.saving;
-    let autoscalers = match saving.cards_of_autoscalers {
-        0 => String::new(),
-        n => format!(" ({n} of them when autoscalers are at their maximum)"),
-    };
+    let (before, after) = (saving.cards_in_use_before, saving.cards_in_use_after);
+    if saving.cards_of_autoscalers > 0 {
+        let held = before - saving.cards_of_autoscalers;
+        return format!(
+            "{} when the autoscalers are at their maximum: {before} cards needed as it is, {after} then; pods hold {held} \
+             now, so that {} of those are freed at once; {} in the pool",
+            saving.cards_freed,
+            held.saturating_sub(after),
+            saving.cards_before
+        );
+    }
     format!(
-        "{} of {} that pods hold today{autoscalers}; {} in use then, {} in the pool",
-        saving.cards_freed, saving.cards_in_use_before, saving.cards_in_use_after, saving.cards_before
+        "{} of {before} that pods hold today; {after} in use then, {} in the pool",
+        saving.cards_freed, saving.cards_before
     )
 }
 
@@ -308,7 +317,10 @@ pub(super) fn confidence_word(confidence: Confidence) -> &'static str {
 
 fn confidence(plan: &Plan, view: &View<'_>) -> String {
     let word = confidence_word(plan.confidence);
-    format!("{word}; {} of {} days have data", view.quality.days_had, view.quality.days_asked)
+    format!(
+        "{word}: {}; {} of {} days have data",
+        plan.confidence_reason, view.quality.days_had, view.quality.days_asked
+    )
 }
 
 pub(super) fn risk_line(risk: &Risk) -> RiskLine {

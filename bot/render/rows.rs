@@ -169,14 +169,18 @@ pub(super) fn gets_words(item: &Item) -> String {
 
 /// Why so many replicas: the largest peaks that may meet on one card.
 fn peaks_words(replicas: u32, plan: &Plan) -> String {
-    let mut peaks: Vec<Mib> =
-        plan.items.iter().filter_map(|item| item.fit.needs.as_ref().map(|needs| needs.peak)).collect();
+    let mut peaks: Vec<Mib> = plan
+        .items
+        .iter()
+        .filter_map(|item| Some((item.fit.needs.as_ref()?.peak, item.replicas as usize)))
+        .flat_map(|(peak, n)| std::iter::repeat_n(peak, n))
+        .collect();
     peaks.sort_unstable();
     let largest: Vec<Mib> = peaks.into_iter().rev().take(replicas as usize).collect();
     let usable = plan.items.iter().map(|item| item.share_memory).min().unwrap_or_default();
     let n = largest.len();
     let sum: Mib = largest.into_iter().sum();
-    format!("the {n} largest peaks are {sum} together, of {usable} that may be filled")
+    format!("the {n} largest peaks of the pods are {sum} together, of {usable} that may be filled")
 }
 
 /// The first few names, and how many more there are.

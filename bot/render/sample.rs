@@ -253,6 +253,7 @@ pub(super) fn mig() -> Sample {
             Risk { rule: "mode-switch-reset".into(), level: RiskLevel::Low, text: "MIG mode on Ampere needs a reset of the GPU".into() },
         ],
         confidence: Confidence::High,
+        confidence_reason: String::new(),
         notes: vec![],
         overrides: vec![],
         fingerprint: "3f9a0c5be1d27a6612".into(),

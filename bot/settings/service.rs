@@ -9,7 +9,7 @@ use slicewright_core::plan::pool::{PoolSettings, PriceSettings};
 use slicewright_core::policy::{PolicyRule, PolicySettings};
 use slicewright_yaml::{Document, Edit, Op, Refusal, Shared, Step, Value};
 
-use crate::prometheus::Settings as PrometheusSettings;
+use crate::prometheus::{HeaderValue, Settings as PrometheusSettings};
 
 /// The whole file. Every field is documented in `config/example.yaml`.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -41,11 +41,17 @@ pub struct Author {
     pub name: String,
     /// E-mail address; must belong to the bot alone.
     pub email: String,
+    /// Addresses that earlier commits of the bot carry.
+    pub former_emails: Vec<String>,
 }
 
 impl Default for Author {
     fn default() -> Self {
-        Self { name: "Slicewright".to_owned(), email: "bot@slicewright.invalid".to_owned() }
+        Self {
+            name: "Slicewright".to_owned(),
+            email: "bot@slicewright.invalid".to_owned(),
+            former_emails: Vec::new(),
+        }
     }
 }
 
@@ -77,7 +83,7 @@ pub struct RepositorySettings {
     pub forge: ForgeKind,
     /// Path of the git repository, bare or not.
     pub path: PathBuf,
-    /// Branch that changes are proposed for. Default `main`.
+    /// Branch that changes are proposed for. Default: the one that the repository's `HEAD` names.
     pub branch: Option<String>,
     /// Folder for merge request files. Default: `merge-requests` beside the repository.
     pub merge_requests: Option<PathBuf>,
@@ -96,11 +102,11 @@ pub enum ForgeKind {
     Local,
 }
 
-/// Facts about the GPU Operator; each comes before what is found in the repository.
+/// Facts about the GPU Operator. Version and strategy come before what is found in the repository.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OperatorSettings {
-    /// Namespace of the operator. Default: as found, else `gpu-operator`.
+    /// Namespace of the operator, where the repository does not say it. Default `gpu-operator`.
     pub namespace: Option<String>,
     /// Version of the operator, `25.10.1`.
     pub version: Option<String>,
@@ -112,7 +118,9 @@ pub struct OperatorSettings {
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     /// The file cannot be read.
-    #[error("cannot read the configuration `{path}`")]
+    #[error(
+        "cannot read the configuration `{path}`: name a file with --config, or start from config/example.yaml"
+    )]
     Unreadable {
         /// The file.
         path: String,
@@ -174,6 +182,11 @@ impl ServiceSettings {
             let files =
                 [&mut prometheus.bearer_token_file, &mut prometheus.password_file, &mut prometheus.ca_file];
             files.into_iter().flatten().for_each(absolute);
+            for value in prometheus.headers.values_mut() {
+                if let HeaderValue::File { file } = value {
+                    absolute(file);
+                }
+            }
         }
         Ok(settings)
     }
@@ -188,32 +201,36 @@ impl ServiceSettings {
         self.window_days.unwrap_or(30)
     }
 
-    /// `text`, from which these settings were read, with nothing but the matchers left of each `prometheus:` section:
-    /// for recordings, which are handed to others.
+    /// `text`, from which these settings were read, with nothing but the matchers left of each `prometheus:` section and
+    /// without local paths of repositories: for recordings, which are handed to others.
     ///
     /// # Errors
     /// When the text is too unusual to edit; with the place.
     pub fn without_addresses(&self, text: &str) -> Result<String, Refusal> {
-        let edits: Vec<Edit> = self
-            .clusters
-            .iter()
-            .enumerate()
-            .map(|(i, cluster)| {
-                let matchers = cluster.prometheus.matchers.iter();
-                let matchers =
-                    matchers.map(|(key, value)| (key.clone(), Value::String(value.clone()))).collect();
-                let value = Value::Mapping(vec![
-                    ("url".to_owned(), Value::String("http://recorded.invalid".to_owned())),
-                    ("matchers".to_owned(), Value::Mapping(matchers)),
-                ]);
-                Edit {
-                    document: Document::default(),
-                    at: vec![Step::from("clusters"), Step::from(i), Step::from("prometheus")],
-                    op: Op::Set { value },
-                    shared: Shared::Edit,
-                }
-            })
-            .collect();
+        let text_at = |i: usize, keys: &[&str], op: Op| Edit {
+            document: Document::default(),
+            at: [Step::from("clusters"), Step::from(i)]
+                .into_iter()
+                .chain(keys.iter().map(|key| Step::from(*key)))
+                .collect(),
+            op,
+            shared: Shared::Edit,
+        };
+        let mut edits = Vec::new();
+        for (i, cluster) in self.clusters.iter().enumerate() {
+            let matchers = cluster.prometheus.matchers.iter();
+            let matchers = matchers.map(|(key, value)| (key.clone(), Value::String(value.clone()))).collect();
+            let prometheus = Value::Mapping(vec![
+                ("url".to_owned(), Value::String("http://recorded.invalid".to_owned())),
+                ("matchers".to_owned(), Value::Mapping(matchers)),
+            ]);
+            edits.push(text_at(i, &["prometheus"], Op::Set { value: prometheus }));
+            let recorded = Value::String("recorded.git".to_owned());
+            edits.push(text_at(i, &["repository", "path"], Op::Set { value: recorded }));
+            if cluster.repository.merge_requests.is_some() {
+                edits.push(text_at(i, &["repository", "merge_requests"], Op::Remove));
+            }
+        }
         slicewright_yaml::edit(text, &edits)
     }
 
@@ -225,12 +242,14 @@ impl ServiceSettings {
         if !(1..=400).contains(&self.window_days()) {
             return wrong("window_days", "must be between 1 and 400");
         }
-        if self.branch_prefix().split('/').any(|part| part.is_empty() || part.starts_with(['.', '-'])) {
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        if self.branch_prefix().split('/').any(|part| part.is_empty() || !part.chars().all(plain)) {
             return wrong("branch_prefix", "must be a plain name such as `slicewright`");
         }
         if !self.author.email.contains('@') {
             return wrong("author.email", "must be an e-mail address that belongs to the bot alone");
         }
+        check_policy(&self.policy, "policy")?;
         let mut names = BTreeSet::new();
         for (i, cluster) in self.clusters.iter().enumerate() {
             let place = |rest: &str| format!("clusters[{i}].{rest}");
@@ -267,6 +286,10 @@ impl ServiceSettings {
                 if !pools.insert(&pool.name) {
                     return wrong(&place("name"), &format!("`{}` is named twice", pool.name));
                 }
+                check_policy(&pool.policy, &place("policy"))?;
+                if let Err((at, problem)) = pool.check() {
+                    return wrong(&place(at), &problem);
+                }
                 if pool.nodes.is_none() && pool.labels.is_empty() {
                     return wrong(
                         &place("nodes"),
@@ -274,6 +297,7 @@ impl ServiceSettings {
                     );
                 }
             }
+            check_policy(&cluster.policy, &place("policy"))?;
             for (n, rule) in cluster.rules.iter().enumerate() {
                 check_rule(rule, &place(&format!("rules[{n}]")))?;
             }
@@ -285,7 +309,12 @@ impl ServiceSettings {
     }
 }
 
+fn check_policy(policy: &PolicySettings, place: &str) -> Result<(), (String, String)> {
+    policy.check().map_err(|(setting, problem)| (format!("{place}.{setting}"), problem))
+}
+
 fn check_rule(rule: &PolicyRule, place: &str) -> Result<(), (String, String)> {
+    check_policy(&rule.set, &format!("{place}.set"))?;
     let says_who = !(rule.namespaces.is_empty()
         && rule.namespace_labels.is_empty()
         && rule.workloads.is_empty()
@@ -337,6 +366,23 @@ mod tests {
     }
 
     #[test]
+    fn values_that_cannot_be_meant_are_refused_with_the_place() {
+        for (more, said) in [
+            ("policy: {compute_fill: 75}", "`policy.compute_fill`: 7500 % is not above 0 and at most 1"),
+            ("policy: {min_profile: banana}", "`policy.min_profile`: `banana` is no MIG profile"),
+            ("policy: {methods: [mps]}", "`policy.methods`: `MPS` cannot be asked for yet"),
+            ("policy: {time_slicing_max_replicas: 1}", "1 is not between 2 and 48"),
+            ("rules: [{kinds: [Job], set: {min_coverage: 90}}]", "`rules[0].set.min_coverage`"),
+            ("branch_prefix: a b", "`branch_prefix`"),
+        ] {
+            let message = error(&format!("{MINIMAL}{more}\n"));
+            assert!(message.contains(said), "{message}");
+        }
+        let pools = MINIMAL.replace("infra.git}", "infra.git}\n    pools: [{name: p, nodes: 'x('}]");
+        assert!(error(&pools).contains("`clusters[0].pools[0].nodes`: `x(`"), "{}", error(&pools));
+    }
+
+    #[test]
     fn a_cluster_named_twice_is_refused() {
         let twice = format!("{MINIMAL}{}", MINIMAL.trim_start_matches("clusters:\n"));
         assert!(error(&twice).contains("`clusters[1].name`: `a` is named twice"));
@@ -368,6 +414,7 @@ mod tests {
             "branch_prefix",
             "author",
             "email",
+            "former_emails",
             "catalog",
             "clusters",
             "url",

@@ -4,7 +4,7 @@ use super::bot::Bot;
 use crate::world::golden;
 use crate::world::prometheus::Prometheus;
 use crate::world::repo::{BareRepo, MAIN, example};
-use crate::world::series::{Cluster, Memory};
+use crate::world::series::{Cluster, END, Memory, Series};
 
 const BRANCH: &str = "slicewright/dc1/a100-40gb";
 const POOLS: &str = "    pools:\n      - {name: a100-40gb, nodes: 'dc1-gpu-.*'}\n";
@@ -48,7 +48,7 @@ fn a_dry_run_writes_nothing_at_all() {
 }
 
 #[test]
-fn noise_in_the_metrics_writes_nothing() {
+fn noise_in_the_metrics_leaves_the_branch_as_it_was_reviewed() {
     let bot = {
         let prometheus = Prometheus::holding(&[&golden::dc1()]);
         let bot = bot(&prometheus);
@@ -179,4 +179,56 @@ fn an_empty_prometheus_closes_nothing() {
     let said = super::bot::failed(&output, 1);
     assert_eq!(before, bot.left());
     assert!(said.contains("DCGM_FI_DEV_FB_USED"), "{said}");
+}
+
+#[test]
+fn all_replicas_of_a_service_are_not_taken_down_unless_the_pool_allows_it() {
+    let mut cluster = golden::dc1();
+    // Two replicas on one node of two cards: cutting it takes both down.
+    let node = &mut cluster.nodes[0];
+    node.n_cards = 2;
+    let name = node.name.clone();
+    cluster.nodes.truncate(1);
+    cluster.workloads.truncate(1);
+    cluster.workloads[0].pods = vec![(name.clone(), 0..1), (name, 1..2)];
+    let prometheus = Prometheus::holding(&[&cluster]);
+    let bot = bot(&prometheus);
+    let pools = POOLS.replace("'}", "', goal: capacity}");
+    bot.configure(&format!("url: {}", prometheus.url()), &pools, "");
+    let shown = bot.propose(&[]);
+    assert!(shown.contains("dc1-gpu-07 would have to be drained, with every replica"), "{shown}");
+    assert!(bot.left().requests.is_empty());
+    let pools = pools.replace("capacity", "capacity, spread: none, waves: allow-downtime");
+    bot.configure(&format!("url: {}", prometheus.url()), &pools, "");
+    bot.propose(&[]);
+    let text = bot.request();
+    assert!(text.contains("**high** `outage`"), "{text}");
+}
+
+#[test]
+fn a_node_whose_cards_fall_silent_holds_the_proposal() {
+    let prometheus = Prometheus::holding(&[&golden::dc1()]);
+    let bot = bot(&prometheus);
+    bot.propose(&[]);
+    let before = bot.left();
+    // An hour later the exporters are gone; kube-state-metrics still says what the nodes offer.
+    let rows = ["dc1-gpu-07", "dc1-gpu-08", "dc1-gpu-09"].map(|node| Series {
+        name: "kube_node_status_allocatable",
+        labels: [
+            ("cluster", "dc1"),
+            ("instance", "kube-state-metrics:8080"),
+            ("job", "kube-state-metrics"),
+            ("node", node),
+            ("resource", "nvidia_com_gpu"),
+            ("unit", "integer"),
+        ]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .to_vec(),
+        first: END + 3_300,
+        values: vec![1.0, 1.0],
+    });
+    prometheus.push(&rows);
+    let shown = super::bot::ok(&bot.run(&["propose", "--at", "2026-01-15T01:00:00Z"]));
+    assert_eq!(before, bot.left());
+    assert!(shown.contains("held: ") || shown.contains("no node with a GPU"), "{shown}");
 }

@@ -15,7 +15,8 @@ fn a_replay_of_a_record_is_the_same_to_the_byte() {
         ok(&bot.run(&["record", "--at", AT, "--to", "run.slicewright"]));
         live = ["text", "json", "markdown"].map(|output| bot.propose(&["--dry-run", "--output", output]));
     }
-    // The server is gone, and so is the repository as it was.
+    // The server is gone, and the repository has moved on.
+    bot.repo.commit_as_human("main", &[("apps/search/ocr-svc.yaml", "gone: true\n")], "Take it away");
     let replayed = ["text", "json", "markdown"]
         .map(|output| ok(&bot.run(&["replay", "run.slicewright", "--output", output])));
     assert_eq!(live, replayed);

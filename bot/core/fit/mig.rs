@@ -30,22 +30,22 @@ pub(super) fn candidates(question: &Question<'_>, needs: &Needs, out: &mut Vec<C
         return;
     }
     let chain = model.plain_profiles();
-    let least = question
-        .policy
-        .min_profile
-        .as_deref()
-        .and_then(|wanted| chain.iter().position(|candidate| candidate.name.to_string() == wanted));
+    let least = match &question.policy.min_profile {
+        None => 0,
+        // A minimum that this model does not have keeps everything smaller than a card away.
+        Some(wanted) => {
+            chain.iter().position(|candidate| candidate.name.to_string() == *wanted).unwrap_or(chain.len())
+        }
+    };
     for (index, candidate) in chain.iter().enumerate() {
         let memory = usable(question, candidate);
         let mut reasons = rejections(question, needs, model, profile, candidate);
-        if let Some(least) = least
-            && index < least
-        {
+        if index < least {
             reasons.push(Reason::new(
                 "below-minimum",
                 format!(
                     "policy asks for `{}` at least{}",
-                    chain[least].name,
+                    question.policy.min_profile.as_deref().unwrap_or_default(),
                     decided(question, "min_profile")
                 ),
             ));
@@ -181,7 +181,7 @@ fn latency(profile: &WorkloadProfile, model: &GpuModel, candidate: &MigProfile) 
     };
     let have = Ratio::of(u64::from(sm), u64::from(total))?;
     (width > have).then(|| {
-        let stretch = u64::from(width.ppm()) * 10 / u64::from(have.ppm().max(1));
+        let stretch = (u64::from(width.ppm()) * 10).div_ceil(u64::from(have.ppm().max(1)));
         Reason::new(
             "latency-stretch",
             format!(

@@ -81,10 +81,12 @@ impl fmt::Display for CertificateRow {
         let needed = thousands(u64::from(self.needed));
         let per_card = self.per_card;
         match self.code {
-            "4g" => write!(f, "the slices hold {needed} of the 4g kind, {per_card} per card"),
-            "start-slots" => write!(f, "the slices need {needed} of {per_card} start slots per card"),
-            "memory-slices" => write!(f, "the slices need {needed} of {per_card} memory slices per card"),
-            "compute-slices" => write!(f, "the slices need {needed} of {per_card} compute slices per card"),
+            "4g" => write!(f, "the slices hold {needed} of the 4g kind, and a card has room for {per_card}"),
+            "start-slots" => write!(f, "the slices need {needed} start slots, and a card has {per_card}"),
+            "memory-slices" => write!(f, "the slices need {needed} memory slices, and a card has {per_card}"),
+            "compute-slices" => {
+                write!(f, "the slices need {needed} compute slices, and a card has {per_card}")
+            }
             _ => write!(f, "the slices weigh {needed} where a card holds {per_card}"),
         }?;
         write!(f, ": {}", counted(self.n_cards as usize, "card"))
@@ -92,7 +94,7 @@ impl fmt::Display for CertificateRow {
 }
 
 impl fmt::Display for Certificate {
-    /// `the slices need 6 of 8 memory slices per card: 1 card; no plan can use fewer`.
+    /// `the slices need 6 memory slices, and a card has 8: 1 card; no plan can use fewer`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let whole = counted(self.whole as usize, "card");
         match (self.binding.and_then(|i| self.rows.get(i)), self.whole) {

@@ -135,11 +135,11 @@ fn the_certificate_reads_as_a_proof() {
     let show = |demand: &[u32]| fewest_cards(&a100(), demand).certificate.to_string();
     assert_eq!(
         show(&[0, 0, 3, 0, 0, 0]),
-        "the slices need 6 of 8 memory slices per card: 1 card; no plan can use fewer"
+        "the slices need 6 memory slices, and a card has 8: 1 card; no plan can use fewer"
     );
     assert_eq!(
         show(&[0, 0, 7, 0, 0, 1]),
-        "the slices need 7 of 3 start slots per card: 3 cards, and 1 card whole; no plan can use fewer"
+        "the slices need 7 start slots, and a card has 3: 3 cards, and 1 card whole; no plan can use fewer"
     );
     assert_eq!(show(&[0; 6]), "nothing needs a card");
 }

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Goal;
-use super::pool::Spread;
+use super::pool::{Spread, Waves};
 use super::saving::Autoscaled;
 use crate::inventory::Resources;
 use crate::pack::cards::{CardsNeeded, fewest_cards};
@@ -51,6 +51,7 @@ pub(super) struct Wishes {
     pub(super) spread: Spread,
     pub(super) spare_cards: u32,
     pub(super) concurrent_rollouts: u32,
+    pub(super) waves: Waves,
 }
 
 /// A card then.
@@ -244,10 +245,19 @@ impl Planner<'_> {
                 site.cards.iter().flatten().filter(|t| self.tenants[**t].slice.is_none()).count();
             (moves_whole, std::cmp::Reverse(site.cards.len()), &site.name)
         });
-        if candidates.len() < n_touched {
+        let mut touched = BTreeSet::new();
+        for node in candidates {
+            if touched.len() == n_touched {
+                break;
+            }
+            touched.insert(node);
+            if !self.tolerable(&touched) {
+                touched.remove(&node);
+            }
+        }
+        if touched.len() < n_touched {
             return None;
         }
-        let touched: BTreeSet<usize> = candidates.into_iter().take(n_touched).collect();
         let mut converted = self.first_to_convert(freed, &touched);
         loop {
             if let Some(draft) = self.place(freed, &touched, &converted) {
@@ -256,6 +266,21 @@ impl Planner<'_> {
             let more = self.next_to_convert(&touched, &converted)?;
             converted.insert(more);
         }
+    }
+
+    /// Nobody is down who must not be while these nodes are drained together.
+    fn tolerable(&self, touched: &BTreeSet<usize>) -> bool {
+        (0..self.tenants.len()).all(|tenant| {
+            let stands_elsewhere = self
+                .sites
+                .iter()
+                .enumerate()
+                .any(|(i, site)| !touched.contains(&i) && site.cards.contains(&Some(tenant)));
+            match (self.wishes.waves, self.now(tenant)) {
+                (_, 0) | (Waves::AllowDowntime, _) | (Waves::SingleReplica, 1) => true,
+                (Waves::SingleReplica | Waves::NoDowntime, _) => stands_elsewhere,
+            }
+        })
     }
 
     /// Those that restart anyway, because their node is freed or cut.

@@ -78,6 +78,8 @@ pub struct Plan {
     pub risks: Vec<Risk>,
     /// How much the evidence carries.
     pub confidence: Confidence,
+    /// Why that much.
+    pub confidence_reason: String,
     /// Side effects and open ends that a reviewer should know, as sentences.
     pub notes: Vec<String>,
     /// Policy values that are not the default, as `name = value (who decided)`.
@@ -580,7 +582,7 @@ fn held_back(
 /// Fills in what follows from the rest: risks, confidence, overrides, fingerprint.
 fn finish(request: &Request<'_>, mut plan: Plan) -> Plan {
     plan.risks = risk::risks(request, &plan);
-    plan.confidence = risk::confidence(&plan);
+    (plan.confidence, plan.confidence_reason) = risk::confidence(&plan);
     plan.overrides = overrides(request, &plan);
     plan.rollout = rollout::rollout(&plan, request);
     plan.rollback = rollout::rollback(&plan, request);
@@ -588,12 +590,13 @@ fn finish(request: &Request<'_>, mut plan: Plan) -> Plan {
     plan
 }
 
+/// Settings that are not the default, with their value and who decided: `production = false (cluster dc1, rule 1)`.
 fn overrides(request: &Request<'_>, plan: &Plan) -> Vec<String> {
     let mut lines = std::collections::BTreeSet::new();
     for item in &plan.items {
         if let Some(policy) = request.policies.get(&item.fit.workload) {
             for (setting, place) in &policy.decided_by {
-                lines.insert(format!("`{setting}` ({place})"));
+                lines.insert(format!("`{setting}` = {} ({place})", policy.shown(setting)));
             }
         }
     }

@@ -30,6 +30,8 @@ pub struct Pool {
     pub concurrent_rollouts: u32,
     /// Nodes that must not be touched.
     pub frozen: BTreeSet<String>,
+    /// What may be down while nodes are cut anew.
+    pub waves: Waves,
     /// Price of each node, as far as one is known.
     pub prices: BTreeMap<String, NodePrice>,
 }
@@ -106,6 +108,19 @@ pub enum Spread {
     Node,
 }
 
+/// What may be down while nodes are drained and cut anew.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Waves {
+    /// Workloads of one replica, whose every drain is a downtime anyway.
+    #[default]
+    SingleReplica,
+    /// Workloads of several replicas too.
+    AllowDowntime,
+    /// Nothing.
+    NoDowntime,
+}
+
 /// A pool as configured.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -128,10 +143,32 @@ pub struct PoolSettings {
     pub concurrent_rollouts: Option<u32>,
     /// Nodes that must not be touched, by name.
     pub frozen_nodes: BTreeSet<String>,
+    /// What may be down while nodes are cut anew: `single-replica`, `allow-downtime` or `no-downtime`.
+    pub waves: Waves,
     /// Price of one node per hour, in the configured currency.
     pub node_per_hour: Option<Price>,
     /// What holds for the pool's workloads.
     pub policy: crate::policy::PolicySettings,
+}
+
+impl PoolSettings {
+    /// The first value that cannot be used, as setting and what is wrong with it.
+    ///
+    /// # Errors
+    /// A regular expression that cannot be read.
+    pub fn check(&self) -> Result<(), (&'static str, String)> {
+        match &self.nodes {
+            Some(text) => {
+                expression(text).map(|_| ()).map_err(|error| ("nodes", format!("`{text}`: {error}")))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// A regular expression for the whole of a node's name.
+fn expression(text: &str) -> Result<regex_lite::Regex, regex_lite::Error> {
+    regex_lite::Regex::new(&format!("^(?:{text})$"))
 }
 
 /// A price in the configured currency, in millionths.
@@ -186,7 +223,7 @@ pub fn pools(
             .nodes
             .as_ref()
             .map(|text| {
-                regex_lite::Regex::new(&format!("^(?:{text})$"))
+                expression(text)
                     .map_err(|error| format!("pool `{}`: `nodes: {text}`: {error}", settings.name))
             })
             .transpose()?;
@@ -209,6 +246,7 @@ pub fn pools(
             spare_cards: defaults.spare_cards,
             concurrent_rollouts: defaults.concurrent_rollouts.unwrap_or(1),
             frozen: defaults.frozen_nodes.clone(),
+            waves: defaults.waves,
             prices: BTreeMap::new(),
         });
         pool.nodes.insert(node.name.clone());

@@ -1,10 +1,12 @@
 //! Named rules that say what could go wrong with a plan, and how much its evidence carries.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::ground::BROKEN_MIXED_DRIVERS;
-use super::{CardUse, Change, Confidence, NodeFate, Plan, PoolKind, Request, Risk, RiskLevel};
-use crate::fit::Reason;
+use super::rollout::outages;
+use super::{CardUse, Change, Confidence, Plan, PoolKind, Request, Risk, RiskLevel};
+use crate::fit::{FitReport, Reason};
+use crate::ids::WorkloadId;
 use crate::policy::Method;
 use crate::units::counted;
 
@@ -41,30 +43,43 @@ pub(super) fn risks(request: &Request<'_>, plan: &Plan) -> Vec<Risk> {
         }
         Method::Mps | Method::KeepWhole => {}
     }
-    let touched =
-        plan.nodes.iter().filter(|node| node.fate == NodeFate::Touched && !node.restarts.is_empty());
-    let restarts: usize = touched.map(|node| node.restarts.len()).sum();
-    if restarts > 0 {
+    let down = outages(plan);
+    let (many, one): (Vec<_>, Vec<_>) =
+        down.iter().partition(|(fit, _)| replicas(request, &fit.workload) > 1);
+    let names = |fits: &[&(&FitReport, BTreeSet<&str>)]| -> String {
+        fits.iter().map(|(fit, _)| fit.workload.to_string()).collect::<Vec<_>>().join(", ")
+    };
+    if !many.is_empty() {
+        add(
+            RiskLevel::High,
+            "outage",
+            format!(
+                "all replicas stand on nodes that are drained and are down until the slices exist: {}",
+                names(&many)
+            ),
+        );
+    }
+    if !one.is_empty() {
         add(
             RiskLevel::Medium,
             "drain",
             format!(
-                "{} on nodes that are cut anew: they stop before their slices exist",
-                counted(restarts, "pod")
+                "on a node that is drained, with one replica, down until the slices exist: {}",
+                names(&one)
             ),
         );
     }
     let single: Vec<&str> = plan
         .items
         .iter()
-        .filter(|item| item.replicas == 1)
+        .filter(|item| item.replicas == 1 && !one.iter().any(|(fit, _)| fit.workload == item.fit.workload))
         .map(|item| item.fit.workload.name.as_str())
         .collect();
     if !single.is_empty() {
         add(
             RiskLevel::Medium,
             "single-replica",
-            format!("down while they move, with one replica each: {}", single.join(", ")),
+            format!("down while it moves, with one replica: {}", single.join(", ")),
         );
     }
     for (rule, level, fired) in cautions(plan) {
@@ -87,6 +102,10 @@ pub(super) fn risks(request: &Request<'_>, plan: &Plan) -> Vec<Risk> {
     }
     risks.sort_by(|a, b| a.level.cmp(&b.level).then_with(|| a.rule.cmp(&b.rule)));
     risks
+}
+
+fn replicas(request: &Request<'_>, id: &WorkloadId) -> usize {
+    request.inventory.workload(id).map_or(0, |workload| workload.pods.len())
 }
 
 /// Cautions of the fits, gathered by rule.
@@ -154,24 +173,35 @@ fn shared_fate(plan: &Plan) -> Option<String> {
     })
 }
 
-/// High: real compute metrics and steady peaks for all. Low: something has to be made by hand, or a defect is known.
-pub(super) fn confidence(plan: &Plan) -> Confidence {
+/// High: real compute metrics and steady peaks for all. Low: something has to be made by hand, or a high risk is known.
+/// With why, in words.
+pub(super) fn confidence(plan: &Plan) -> (Confidence, String) {
     let by_hand = plan.items.iter().any(|item| item.manual.is_some());
-    if by_hand
-        || plan.pool_kind == PoolKind::Elastic
-        || plan.risks.iter().any(|risk| risk.level == RiskLevel::High)
-    {
-        return Confidence::Low;
+    if by_hand || plan.pool_kind == PoolKind::Elastic {
+        return (Confidence::Low, "parts of the change are made by hand".to_owned());
     }
-    let weaker = plan.items.iter().any(|item| {
-        item.fit.needs.as_ref().is_none_or(|needs| needs.compute_is_upper_bound)
-            || item
-                .fit
-                .cautions
-                .iter()
-                .any(|caution| caution.code == "growing" || caution.code == "latency-stretch")
-    });
-    if weaker { Confidence::Medium } else { Confidence::High }
+    let n_with = |code: &str| {
+        plan.items.iter().filter(|item| item.fit.cautions.iter().any(|caution| caution.code == code)).count()
+    };
+    let bounds = plan
+        .items
+        .iter()
+        .filter(|item| item.fit.needs.as_ref().is_none_or(|needs| needs.compute_is_upper_bound))
+        .count();
+    let weaker = [
+        (bounds, "whose compute is known as an upper bound only"),
+        (n_with("latency-stretch"), "with kernels wider than the slice"),
+        (n_with("growing"), "with growing memory"),
+    ];
+    let said: Vec<String> = weaker
+        .iter()
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, what)| format!("{} {what}", counted(*n, "workload")))
+        .collect();
+    if said.is_empty() {
+        return (Confidence::High, "measured compute and steady peaks for every workload".to_owned());
+    }
+    (Confidence::Medium, said.join(", "))
 }
 
 /// Label changes of the plan, for sentences.

@@ -1,10 +1,15 @@
 //! The steps of a rollout and of the way back: commands, what to wait for, how long, what is down meanwhile.
 //!
 //! The MIG manager does not drain pods, and a running CUDA process makes it fail
-//! (NVIDIA/mig-parted:pkg/mig/reconfigure), so that draining comes first, node by node.
+//! (NVIDIA/mig-parted:pkg/mig/reconfigure), so that draining comes first. `nvidia.com/mig.config.state` still says
+//! `success` from the last change when a label is set, so that the steps wait for what the node offers instead.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::risk::labels;
-use super::{Change, NodeFate, NodeOutcome, Plan, Request, Step};
+use super::{CardUse, Change, NodeFate, NodeOutcome, Plan, Request, Step};
+use crate::catalog::ProfileName;
+use crate::fit::FitReport;
 use crate::policy::Method;
 use crate::units::counted;
 
@@ -14,77 +19,69 @@ const MIG_TIMEOUT: &str = "30m";
 /// Steps in order.
 pub(super) fn rollout(plan: &Plan, request: &Request<'_>) -> Vec<Step> {
     let mut steps = Vec::new();
-    let touched: Vec<&NodeOutcome> = with_fate(plan, NodeFate::Touched);
-    let freed: Vec<&NodeOutcome> = with_fate(plan, NodeFate::Freed);
+    let touched = with_fate(plan, NodeFate::Touched);
     match plan.method {
         Method::Mig => {
-            for node in &touched {
-                steps.push(drain_for_mig(plan, node));
-            }
-            steps.push(merge_mig(plan));
-            for node in &touched {
-                steps.push(wait_for_slices(plan, node));
-            }
-            if !plan.items.is_empty() {
-                steps.push(move_pods(plan, request));
-            }
+            steps.extend(touched.iter().map(|node| drain_for_mig(plan, node)));
+            steps.push(merge_mig(plan, request));
+            steps.extend(touched.iter().map(|node| wait_for_slices(node)));
+            steps.push(move_pods(plan));
         }
         Method::TimeSlicing => {
             steps.push(merge_time_slicing(plan, request));
-            for node in &touched {
-                steps.push(wait_for_replicas(plan, node));
-            }
+            steps.extend(touched.iter().map(|node| wait_for_replicas(plan, node, request)));
         }
         Method::Mps | Method::KeepWhole => {}
     }
-    for node in freed {
-        steps.push(free(plan, node));
-    }
+    steps.extend(with_fate(plan, NodeFate::Freed).into_iter().map(|node| free(plan, node, request)));
     steps
 }
 
 /// The way back, in order.
 pub(super) fn rollback(plan: &Plan, request: &Request<'_>) -> Vec<Step> {
     let mut steps = Vec::new();
-    let freed: Vec<String> = plan
-        .nodes
-        .iter()
-        .filter(|node| node.fate == NodeFate::Freed)
-        .map(|node| format!("kubectl uncordon {}", node.name))
-        .collect();
+    let freed = with_fate(plan, NodeFate::Freed);
+    let touched = with_fate(plan, NodeFate::Touched);
     if !freed.is_empty() {
-        steps.push(step("Take the freed nodes back into service.", freed));
+        steps.push(step(
+            "Bring the freed nodes back; make those anew that were removed.",
+            freed.iter().map(|node| format!("kubectl uncordon {}", node.name)).collect(),
+        ));
     }
-    let mut revert = step(
-        "Revert the merge: the old labels and the old resource names come back with it.",
-        vec!["git revert -m 1 <merge commit>".to_owned()],
-    );
-    revert.wait_for = Some("the pipeline has applied the revert".to_owned());
-    steps.push(revert);
-    let mut commands = Vec::new();
-    for (key, _, nodes) in labels(plan) {
-        for (node, previous) in nodes {
-            if plan.method == Method::Mig {
-                commands.push(format!("kubectl drain {node} --ignore-daemonsets --delete-emptydir-data"));
-            }
-            commands.push(match (previous, plan.method) {
-                (Some(previous), _) => format!("kubectl label node {node} {key}={previous} --overwrite"),
-                // Removing the label does nothing; this name is in every map that the plan writes.
-                (None, Method::Mig) => format!("kubectl label node {node} {key}=all-disabled --overwrite"),
-                (None, Method::TimeSlicing | Method::Mps | Method::KeepWhole) => {
-                    format!("kubectl label node {node} {key}-")
-                }
-            });
-            if plan.method == Method::Mig {
-                commands.push(wait_command(node));
-                commands.push(format!("kubectl uncordon {node}"));
-            }
+    if plan.method == Method::Mig {
+        for node in &touched {
+            let mut drained = step(format!("Drain {}.", node.name), vec![drain(&node.name)]);
+            drained.cost = Some("every pod in its slices stops until its whole card is back".to_owned());
+            steps.push(drained);
         }
     }
-    if !commands.is_empty() {
-        let mut back = step("Where labels are not applied by the pipeline, set them back by hand.", commands);
+    let mut commands = vec!["git revert -m 1 <merge commit>".to_owned()];
+    commands.extend(label_commands(plan, request, |previous| {
+        // Removing the MIG label changes nothing; this name is in every map.
+        previous.or_else(|| (plan.method == Method::Mig).then(|| "all-disabled".to_owned()))
+    }));
+    let mut revert =
+        step("Revert the merge: the old labels and the old resource names come back with it.", commands);
+    revert.wait_for = Some("the pipeline has applied the revert".to_owned());
+    steps.push(revert);
+    for node in &touched {
+        let mut back = step(
+            format!("Wait until {} offers its whole cards again.", node.name),
+            vec![wait_for_allocatable(&node.name, "nvidia.com/gpu", node.before.len())],
+        );
+        if plan.method == Method::Mig
+            && let Some(command) = back.commands.first_mut()
+        {
+            command.push_str(&format!(" &&\nkubectl uncordon {}", node.name));
+        }
         back.on_failure = (plan.method == Method::Mig).then(|| stuck(request));
         steps.push(back);
+    }
+    if plan.method == Method::TimeSlicing {
+        let restarts = restart_commands(plan);
+        let mut apart = step("Restart the pods, so that each gets a card of its own again.", restarts);
+        apart.cost = Some("pods that share a card go on sharing it until they restart".to_owned());
+        steps.push(apart);
     }
     steps
 }
@@ -97,27 +94,31 @@ fn step(what: impl Into<String>, commands: Vec<String>) -> Step {
     Step { what: what.into(), commands, wait_for: None, cost: None, on_failure: None }
 }
 
+fn drain(node: &str) -> String {
+    format!("kubectl drain {node} --ignore-daemonsets --delete-emptydir-data")
+}
+
+/// Ends when the node offers this many of a resource, which it does not before the change.
+fn wait_for_allocatable(node: &str, resource: &str, n: usize) -> String {
+    format!(
+        "kubectl wait node/{node} --for=jsonpath='{{.status.allocatable.{}}}'={n} --timeout={MIG_TIMEOUT}",
+        resource.replace('.', "\\.")
+    )
+}
+
 fn drain_for_mig(plan: &Plan, node: &NodeOutcome) -> Step {
-    let single = singles(plan, node);
     Step {
         what: format!("Before the merge: cordon and drain {}, so that no process uses its GPUs.", node.name),
-        commands: vec![format!("kubectl drain {} --ignore-daemonsets --delete-emptydir-data", node.name)],
+        commands: vec![drain(&node.name)],
         wait_for: Some(format!("no pod with a GPU runs on {}", node.name)),
         cost: Some(if node.restarts.is_empty() {
             "no GPU pod runs there: nothing stops".to_owned()
         } else {
-            let mut text = format!(
-                "{} from here until the slices exist (some minutes, {MIG_TIMEOUT} at most): {}",
-                if node.restarts.len() == 1 { "stops" } else { "stop" },
-                node.restarts.join(", ")
-            );
-            if !single.is_empty() {
-                text.push_str(&format!(
-                    "; downtime of {}, with one replica",
-                    single.join(" and ")
-                ));
-            }
-            text
+            format!(
+                "down from here until the slices exist (some minutes, {MIG_TIMEOUT} at most): {}{}",
+                node.restarts.join(", "),
+                downtime(plan, node)
+            )
         }),
         on_failure: Some(
             "a PodDisruptionBudget may hold the drain: raise its replicas elsewhere first, or agree on the downtime"
@@ -126,66 +127,113 @@ fn drain_for_mig(plan: &Plan, node: &NodeOutcome) -> Step {
     }
 }
 
-/// Workloads of one replica whose pod is on the node.
-fn singles(plan: &Plan, node: &NodeOutcome) -> Vec<String> {
-    plan.items
-        .iter()
-        .filter(|item| item.replicas == 1 && item.nodes_before.contains(&node.name))
-        .map(|item| item.fit.workload.name.clone())
-        .collect()
+/// Services that have no pod elsewhere while the node is drained.
+fn downtime(plan: &Plan, node: &NodeOutcome) -> String {
+    let names: Vec<String> = outages(plan)
+        .into_iter()
+        .filter(|(_, nodes)| nodes.contains(&node.name.as_str()))
+        .map(|(fit, _)| fit.workload.name.clone())
+        .collect();
+    if names.is_empty() { String::new() } else { format!("; downtime of {}", names.join(", ")) }
 }
 
-fn merge_mig(plan: &Plan) -> Step {
-    let mut step =
-        step("Merge. The pipeline applies the labels and the pod templates.", label_commands(plan));
+/// Workloads whose pods all stand on nodes that are drained before the merge, with those nodes.
+pub(super) fn outages(plan: &Plan) -> Vec<(&FitReport, BTreeSet<&str>)> {
+    if plan.method != Method::Mig {
+        return Vec::new();
+    }
+    let touched: BTreeSet<&str> =
+        with_fate(plan, NodeFate::Touched).into_iter().map(|node| node.name.as_str()).collect();
+    let fits = plan.items.iter().map(|item| &item.fit).chain(plan.kept.iter().map(|kept| &kept.fit));
+    fits.filter_map(|fit| {
+        let stands_on: BTreeSet<&str> = plan
+            .nodes
+            .iter()
+            .filter(|node| {
+                node.before
+                    .iter()
+                    .any(|card| matches!(card, CardUse::Whole { workload } if *workload == fit.workload))
+            })
+            .map(|node| node.name.as_str())
+            .collect();
+        (!stands_on.is_empty() && stands_on.is_subset(&touched)).then_some((fit, stands_on))
+    })
+    .collect()
+}
+
+fn merge_mig(plan: &Plan, request: &Request<'_>) -> Step {
+    let mut commands = label_commands(plan, request, |_| None);
+    let own_map = plan.changes.iter().any(|change| matches!(change, Change::SetMigConfig { .. }));
+    if own_map {
+        commands.insert(
+            0,
+            format!(
+                "kubectl -n {} rollout status daemonset/nvidia-mig-manager --timeout=10m",
+                operator_namespace(request)
+            ),
+        );
+    }
+    let mut step = step("Merge. The pipeline applies the labels and the pod templates.", commands);
     step.wait_for = Some("the pipeline is through".to_owned());
     step.cost = Some(
         "pods that ask for slices wait as Pending until the slices exist; a Deployment without surge has stopped its \
          old pod by then"
             .to_owned(),
     );
+    step.on_failure = own_map.then(|| {
+        "state `failed` right after the merge: the MIG manager had not loaded the new layouts yet; wait for its rollout, \
+         set the label to `all-disabled` and back"
+            .to_owned()
+    });
     step
 }
 
-/// For pipelines that do not apply node labels.
-fn label_commands(plan: &Plan) -> Vec<String> {
-    labels(plan)
-        .flat_map(|(key, value, nodes)| {
-            nodes.keys().map(move |node| format!("kubectl label node {node} {key}={value} --overwrite"))
-        })
-        .collect()
+/// Labels by hand, for nodes whose labels no file of the repository carries: `value` of the previous one, or as planned.
+fn label_commands(
+    plan: &Plan,
+    request: &Request<'_>,
+    back_to: impl Fn(Option<String>) -> Option<String>,
+) -> Vec<String> {
+    let mut commands = Vec::new();
+    for (key, value, nodes) in labels(plan) {
+        for (node, previous) in nodes {
+            if request.declared.node_labels.get(node).is_some_and(|carrier| carrier.editable.is_ok()) {
+                continue;
+            }
+            commands.push(match back_to(previous.clone()) {
+                Some(old) => format!("kubectl label node {node} {key}={old} --overwrite"),
+                None => format!("kubectl label node {node} {key}={value} --overwrite"),
+            });
+        }
+    }
+    commands
 }
 
-fn wait_command(node: &str) -> String {
-    format!(
-        "kubectl wait node/{node} --for=jsonpath='{{.metadata.labels.nvidia\\.com/mig\\.config\\.state}}'=success --timeout={MIG_TIMEOUT}"
-    )
+fn operator_namespace<'a>(request: &Request<'a>) -> &'a str {
+    request.declared.operator.namespace.as_deref().unwrap_or("gpu-operator")
 }
 
-fn wait_for_slices(plan: &Plan, node: &NodeOutcome) -> Step {
-    let mut resources: Vec<String> = plan
-        .changes
-        .iter()
-        .filter_map(|change| match change {
-            Change::SetWorkloadResource { to, .. } => Some(to.clone()),
-            Change::SetMigConfig { .. }
-            | Change::SetPluginConfig { .. }
-            | Change::LabelNodes { .. }
-            | Change::LabelGroup { .. } => None,
-        })
-        .collect();
-    resources.sort();
-    resources.dedup();
+fn wait_for_slices(node: &NodeOutcome) -> Step {
+    let mut slices: BTreeMap<String, usize> = BTreeMap::new();
+    for card in &node.after {
+        if let CardUse::Slices { slices: cut } = card {
+            for slice in cut {
+                let resource =
+                    slice.profile.parse().map_or_else(|_| slice.profile.clone(), ProfileName::resource);
+                *slices.entry(resource).or_default() += 1;
+            }
+        }
+    }
+    let mut chain: Vec<String> =
+        slices.iter().map(|(resource, n)| wait_for_allocatable(&node.name, resource, *n)).collect();
+    chain.push(format!("kubectl uncordon {}", node.name));
+    let offers: Vec<String> = slices.iter().map(|(resource, n)| format!("{n} `{resource}`")).collect();
     Step {
         what: format!("Wait for the slices on {}, then let pods come back.", node.name),
-        commands: vec![
-            wait_command(&node.name),
-            format!("kubectl get node {} -o jsonpath='{{.status.allocatable}}'", node.name),
-            format!("kubectl uncordon {}", node.name),
-        ],
+        commands: vec![chain.join(" &&\n")],
         wait_for: Some(format!(
             "`nvidia.com/mig.config.state` is `success` and allocatable shows {}",
-            resources.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" and ")
+            offers.join(" and ")
         )),
         cost: Some("2 to 10 minutes; the node's GPU metrics are absent meanwhile".to_owned()),
         on_failure: Some(
@@ -197,12 +245,11 @@ fn wait_for_slices(plan: &Plan, node: &NodeOutcome) -> Step {
     }
 }
 
-fn move_pods(plan: &Plan, request: &Request<'_>) -> Step {
-    let restarts = |kind: &str| !matches!(kind, "Deployment" | "StatefulSet" | "Rollout" | "DaemonSet");
+fn move_pods(plan: &Plan) -> Step {
     let by_hand: Vec<String> = plan
         .items
         .iter()
-        .filter(|item| restarts(&item.fit.workload.kind))
+        .filter(|item| !matches!(item.fit.workload.kind.as_str(), "Deployment" | "StatefulSet" | "Rollout"))
         .map(|item| item.fit.workload.to_string())
         .collect();
     let commands = plan
@@ -226,16 +273,22 @@ fn move_pods(plan: &Plan, request: &Request<'_>) -> Step {
         .filter(|item| item.max_surge == 0 && item.replicas == 1)
         .map(|item| item.fit.workload.name.as_str())
         .collect();
-    let _ = request;
     Step {
-        what: format!("The {} roll to their slices.", counted(plan.items.len(), "workload")),
+        what: format!(
+            "{} to slices.",
+            if plan.items.len() == 1 {
+                "1 workload rolls".to_owned()
+            } else {
+                format!("{} roll", counted(plan.items.len(), "workload"))
+            }
+        ),
         commands,
         wait_for: Some("every new pod is ready".to_owned()),
         cost: Some(if no_surge.is_empty() {
             "one rolling update each".to_owned()
         } else {
             format!(
-                "one restart each; without surge and with one replica a start-up time of downtime: {}",
+                "one restart each; without surge and with one replica, down from the merge until the new pod is ready: {}",
                 no_surge.join(", ")
             )
         }),
@@ -254,7 +307,10 @@ fn move_pods(plan: &Plan, request: &Request<'_>) -> Step {
 
 fn merge_time_slicing(plan: &Plan, request: &Request<'_>) -> Step {
     let first_time = request.declared.operator.plugin_config_map.is_none();
-    let mut step = step("Merge. The pipeline applies the config map and the labels.", label_commands(plan));
+    let mut step = step(
+        "Merge. The pipeline applies the config map and the labels.",
+        label_commands(plan, request, |_| None),
+    );
     step.wait_for = Some("the device plugin on the labelled nodes has restarted".to_owned());
     step.cost = Some(if first_time {
         "the device plugin restarts on every GPU node once, since it gets its first config map; running pods stay"
@@ -265,44 +321,96 @@ fn merge_time_slicing(plan: &Plan, request: &Request<'_>) -> Step {
     step
 }
 
-fn wait_for_replicas(plan: &Plan, node: &NodeOutcome) -> Step {
-    let replicas: u32 = super::time_slicing::replicas_of(plan).into_values().max().unwrap_or(0);
+fn wait_for_replicas(plan: &Plan, node: &NodeOutcome, request: &Request<'_>) -> Step {
+    let replicas = super::time_slicing::replicas_of(plan).into_values().max().unwrap_or(0);
     let n = replicas as usize * node.after.len();
     Step {
         what: format!("Wait until {} offers {n} replicas.", node.name),
-        commands: vec![format!(
-            "kubectl get node {} -o jsonpath='{{.status.allocatable.nvidia\\.com/gpu}}'",
-            node.name
-        )],
+        commands: vec![wait_for_allocatable(&node.name, "nvidia.com/gpu", n)],
         wait_for: Some(format!("allocatable `nvidia.com/gpu` is {n}")),
         cost: Some("about a minute".to_owned()),
-        on_failure: Some(
-            "unchanged: `kubectl -n gpu-operator rollout restart daemonset/nvidia-device-plugin-daemonset`"
-                .to_owned(),
-        ),
+        on_failure: Some(format!(
+            "unchanged: `kubectl -n {} rollout restart daemonset/nvidia-device-plugin-daemonset`",
+            operator_namespace(request)
+        )),
     }
 }
 
-fn free(plan: &Plan, node: &NodeOutcome) -> Step {
-    let single = singles(plan, node);
-    let moved = match plan.method {
-        Method::Mig => "its pods run in slices elsewhere by now",
-        Method::TimeSlicing | Method::Mps | Method::KeepWhole => "its pods start again on the shared cards",
-    };
+fn free(plan: &Plan, node: &NodeOutcome, request: &Request<'_>) -> Step {
+    let moved: BTreeSet<String> = plan
+        .items
+        .iter()
+        .filter(|item| item.nodes_before.contains(&node.name))
+        .map(|item| item.fit.workload.to_string())
+        .collect();
+    let whole: BTreeSet<String> = node
+        .before
+        .iter()
+        .filter_map(|card| match card {
+            CardUse::Whole { workload } => Some(workload.to_string()),
+            CardUse::Idle | CardUse::Slices { .. } | CardUse::Shared { .. } | CardUse::Other { .. } => None,
+        })
+        .filter(|name| !moved.contains(name))
+        .collect();
+    let mut says = Vec::new();
+    if !moved.is_empty() {
+        says.push(match plan.method {
+            Method::Mig => format!("the pods of {} run in slices elsewhere by now", join(&moved)),
+            Method::TimeSlicing | Method::Mps | Method::KeepWhole => {
+                format!("the pods of {} start again on the shared cards", join(&moved))
+            }
+        });
+    }
+    if !whole.is_empty() {
+        says.push(format!("the pods of {} start again on whole cards of other nodes", join(&whole)));
+    }
+    let manifest = request
+        .declared
+        .node_labels
+        .get(&node.name)
+        .map(|carrier| format!(" and remove its manifest ({})", carrier.place))
+        .unwrap_or_default();
+    let restarts = !whole.is_empty() || plan.method == Method::TimeSlicing;
     Step {
-        what: format!("Drain {}: {moved}. Then take it out of service.", node.name),
-        commands: vec![format!("kubectl drain {} --ignore-daemonsets --delete-emptydir-data", node.name)],
+        what: format!("Drain {}: {}. Then take it out of service{manifest}.", node.name, says.join("; ")),
+        commands: vec![drain(&node.name)],
         wait_for: Some(format!("no pod with a GPU runs on {}", node.name)),
-        cost: (plan.method == Method::TimeSlicing && !single.is_empty())
-            .then(|| format!("a start-up time of downtime for {}, with one replica", single.join(", "))),
+        cost: restarts.then(|| {
+            "one restart of each of these pods; with one replica a start-up time of downtime".to_owned()
+        }),
         on_failure: Some(format!("kubectl uncordon {}", node.name)),
     }
 }
 
+fn join(names: &BTreeSet<String>) -> String {
+    names.iter().cloned().collect::<Vec<_>>().join(", ")
+}
+
+/// Commands that restart the pods of everybody who shares.
+fn restart_commands(plan: &Plan) -> Vec<String> {
+    plan.items
+        .iter()
+        .map(|item| {
+            let id = &item.fit.workload;
+            match id.kind.as_str() {
+                "Deployment" | "StatefulSet" => {
+                    format!(
+                        "kubectl -n {} rollout restart {}/{}",
+                        id.namespace,
+                        id.kind.to_lowercase(),
+                        id.name
+                    )
+                }
+                kind => format!("# restart the pods of {kind} {id}"),
+            }
+        })
+        .collect()
+}
+
 fn stuck(request: &Request<'_>) -> String {
-    let namespace = request.declared.operator.namespace.as_deref().unwrap_or("gpu-operator");
     format!(
         "labels left at `paused-for-mig-change` keep the node without a device plugin: set every \
-         `nvidia.com/gpu.deploy.*` label back to `true`, and look at the MIG manager's log in {namespace}"
+         `nvidia.com/gpu.deploy.*` label back to `true`, and look at the MIG manager's log in {}",
+        operator_namespace(request)
     )
 }

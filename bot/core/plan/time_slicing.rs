@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::mig::{item, left_alone, nothing, one_model};
+use super::mig::{item, label_today, left_alone, nothing, one_model};
+use super::pool::Spread;
 use super::saving::{Autoscaled, saving};
 use super::{
     Alternative, CardUse, Change, Confidence, Goal, NodeFate, NodeOutcome, Plan, PoolKind, Proof, Request,
@@ -10,7 +11,7 @@ use super::{
 };
 use crate::catalog::GpuModel;
 use crate::fit::{Reason, Verdict};
-use crate::ids::slug;
+use crate::ids::{WorkloadId, slug};
 use crate::inventory::{Node, Resources, Sharing};
 use crate::pack::time_slicing::{Group, Limit, Limits, Pod, time_slicing};
 use crate::policy::{Method, TimeSlicingPolicy};
@@ -91,6 +92,13 @@ fn refusals(request: &Request<'_>, weighed: &[Weighed<'_>], sharers: &[&Weighed<
             Sharing::Mig | Sharing::Mps { .. } => {
                 reasons.push(Reason::new("already-shared", format!("{} is shared already", node.name)));
             }
+        }
+        let sharer_here = sharers.iter().flat_map(|w| &w.pods).any(|pod| pod.node == node.name);
+        if request.pool.frozen.contains(&node.name) && sharer_here {
+            reasons.push(Reason::new(
+                "frozen",
+                format!("{} is frozen and holds pods that would share cards", node.name),
+            ));
         }
         if keeps_others_off(node).is_none() {
             reasons.push(
@@ -223,12 +231,7 @@ fn choose(
     sharers: &[&Weighed<'_>],
     group: &Group,
 ) -> Result<BTreeSet<String>, Vec<Reason>> {
-    let largest = sharers
-        .iter()
-        .flat_map(|w| &w.pods)
-        .map(|pod| pod.requests.map(Resources::from))
-        .reduce(|a, b| Some(a?.larger(b?)))
-        .flatten();
+    let largest = largest(sharers);
     let pods_on =
         |node: &Node| sharers.iter().flat_map(|w| &w.pods).filter(|pod| pod.node == node.name).count();
     let mut nodes = Vec::new();
@@ -242,10 +245,15 @@ fn choose(
     nodes.sort_by_key(|(node, holds)| {
         (std::cmp::Reverse(*holds), std::cmp::Reverse(pods_on(node)), node.name.clone())
     });
+    let apart = if request.pool.spread == Spread::Node && sharers.iter().any(|w| stands_on_several(w)) {
+        2
+    } else {
+        1
+    };
     let mut chosen = BTreeSet::new();
     let mut room = 0;
     for (node, holds) in nodes {
-        if room >= group.n_pods {
+        if room >= group.n_pods && chosen.len() >= apart {
             break;
         }
         room += holds;
@@ -267,6 +275,22 @@ fn choose(
         )]);
     }
     Ok(chosen)
+}
+
+/// The largest request of any of their pods, figure by figure. `None`: some pod's is not known.
+fn largest(sharers: &[&Weighed<'_>]) -> Option<Resources> {
+    sharers
+        .iter()
+        .flat_map(|w| &w.pods)
+        .map(|pod| pod.requests.map(Resources::from))
+        .reduce(|a, b| Some(a?.larger(b?)))
+        .flatten()
+}
+
+/// Its replicas are on several nodes today: one node must not hold all of them then.
+fn stands_on_several(weighed: &Weighed<'_>) -> bool {
+    let nodes: BTreeSet<&str> = weighed.pods.iter().map(|pod| pod.node.as_str()).collect();
+    nodes.len() > 1
 }
 
 /// Pods of at most the `largest` size that the node holds: by its cards' replicas, and by what is left of CPU, memory,
@@ -308,9 +332,7 @@ fn assemble(
         replicas: group.replicas,
         fail_requests_greater_than_one: policy.fail_requests_greater_than_one,
     }];
-    let previous = |name: &str| {
-        request.inventory.node(name).and_then(|node| node.label(PLUGIN_LABEL)).map(str::to_owned)
-    };
+    let previous = |name: &str| label_today(request, request.inventory.node(name)?, PLUGIN_LABEL);
     changes.push(match request.pool.kind {
         PoolKind::Static => Change::LabelNodes {
             key: PLUGIN_LABEL.to_owned(),
@@ -336,6 +358,8 @@ fn assemble(
         })
         .collect();
     let taint = pool_nodes(request).find_map(keeps_others_off);
+    let n_kept =
+        nodes.iter().filter(|node| node.fate == NodeFate::Touched).map(|node| node.after.len()).sum();
     let mut plan = Plan {
         pool: request.pool.id.clone(),
         pool_kind: request.pool.kind,
@@ -348,7 +372,7 @@ fn assemble(
         kept: weighed.iter().filter(|w| w.fit.verdict != Verdict::TimeSlicing).map(Weighed::kept).collect(),
         saving: saving(request, &nodes, autoscaled(sharers)),
         nodes,
-        proof: proof(group, usable, policy, taint.as_deref()),
+        proof: proof(group, usable, policy, taint.as_deref(), n_kept, chosen.len()),
         alternatives: vec![
             Alternative { name: "MIG".into(), n_cards: None, reason: why_not_mig(sharers, model_name) },
             nothing(sharers),
@@ -357,6 +381,7 @@ fn assemble(
         rollback: Vec::new(),
         risks: Vec::new(),
         confidence: Confidence::Low,
+        confidence_reason: String::new(),
         notes: Vec::new(),
         overrides: Vec::new(),
         fingerprint: String::new(),
@@ -392,10 +417,7 @@ fn outcomes(
     group: &Group,
     chosen: &BTreeSet<String>,
 ) -> Vec<NodeOutcome> {
-    let mut queue: std::collections::VecDeque<_> = sharers
-        .iter()
-        .flat_map(|w| std::iter::repeat_n(w.workload.id.clone(), w.planned() as usize))
-        .collect();
+    let mut seats = seats(request, sharers, group, chosen);
     let mut known = Vec::new();
     for node in pool_nodes(request) {
         let restarts: Vec<String> = sharers
@@ -417,9 +439,9 @@ fn outcomes(
         let after = if kept {
             node.cards
                 .iter()
-                .map(|_| CardUse::Shared {
+                .map(|card| CardUse::Shared {
                     replicas: group.replicas,
-                    workloads: (0..group.replicas).filter_map(|_| queue.pop_front()).collect(),
+                    workloads: seats.remove(&card.uuid).unwrap_or_default(),
                 })
                 .collect()
         } else {
@@ -444,7 +466,56 @@ fn outcomes(
     known
 }
 
-fn proof(group: &Group, usable: Mib, policy: &TimeSlicingPolicy, taint: Option<&str>) -> Proof {
+/// Who may be on which card: pods stay on their node, the others fill the node with the fewest first, as far as its
+/// CPU, memory and cards reach. The scheduler decides; this shows that there is a place for everybody.
+fn seats(
+    request: &Request<'_>,
+    sharers: &[&Weighed<'_>],
+    group: &Group,
+    chosen: &BTreeSet<String>,
+) -> BTreeMap<String, Vec<WorkloadId>> {
+    let nodes: Vec<&Node> = pool_nodes(request).filter(|node| chosen.contains(&node.name)).collect();
+    let mut on_node: Vec<Vec<WorkloadId>> = vec![Vec::new(); nodes.len()];
+    let mut homeless = Vec::new();
+    for w in sharers {
+        for n in 0..w.planned() as usize {
+            let home = w.pods.get(n).and_then(|pod| nodes.iter().position(|node| node.name == pod.node));
+            match home {
+                Some(home) => on_node[home].push(w.workload.id.clone()),
+                None => homeless.push(w.workload.id.clone()),
+            }
+        }
+    }
+    let largest = largest(sharers).unwrap_or_default();
+    let room: Vec<usize> = nodes
+        .iter()
+        .map(|node| holds(sharers, node, largest, group.replicas).map_or(0, |n| n as usize))
+        .collect();
+    for id in homeless {
+        let free =
+            (0..nodes.len()).filter(|i| on_node[*i].len() < room[*i]).min_by_key(|i| (on_node[*i].len(), *i));
+        if let Some(i) = free {
+            on_node[i].push(id);
+        }
+    }
+    let mut seats = BTreeMap::new();
+    for (node, pods) in nodes.iter().zip(on_node) {
+        let cards = node.cards.len().max(1);
+        for (n, id) in pods.into_iter().enumerate() {
+            seats.entry(node.cards[n % cards].uuid.clone()).or_insert_with(Vec::new).push(id);
+        }
+    }
+    seats
+}
+
+fn proof(
+    group: &Group,
+    usable: Mib,
+    policy: &TimeSlicingPolicy,
+    taint: Option<&str>,
+    n_kept: usize,
+    n_nodes: usize,
+) -> Proof {
     let n_cards = group.n_cards.unwrap_or(0);
     let mut sentences = vec![format!(
         "any {} of the {} pods may meet on a card: their largest peaks together need {}, and {usable} may be used ({} \
@@ -475,10 +546,21 @@ fn proof(group: &Group, usable: Mib, policy: &TimeSlicingPolicy, taint: Option<&
         group.replicas,
         counted(n_cards as usize, "card")
     ));
+    if n_kept > n_cards as usize {
+        sentences.push(format!(
+            "{} with {} are kept: CPU and memory of a node, and replicas that must be apart, ask for that many",
+            counted(n_nodes, "node"),
+            counted(n_kept, "card")
+        ));
+    }
     if let Some(taint) = taint {
         sentences.push(format!("the taint `{taint}` keeps other pods off these nodes"));
     }
-    Proof { n_cards, proven: true, sentences }
+    Proof {
+        n_cards: u32::try_from(n_kept).unwrap_or(u32::MAX),
+        proven: n_kept == n_cards as usize,
+        sentences,
+    }
 }
 
 fn why_not_mig(sharers: &[&Weighed<'_>], model_name: &str) -> String {

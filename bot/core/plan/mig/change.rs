@@ -31,7 +31,7 @@ pub(super) fn changes(
     let mut by_name: BTreeMap<&str, BTreeMap<String, Option<String>>> = BTreeMap::new();
     for (node, name) in &configs.by_node {
         let node = land.nodes[*node];
-        let previous = node.label(MIG_LABEL).map(str::to_owned);
+        let previous = label_today(request, node, MIG_LABEL);
         by_name.entry(name).or_default().insert(node.name.clone(), previous);
     }
     changes.extend(by_name.into_iter().map(|(name, nodes)| Change::LabelNodes {
@@ -95,4 +95,10 @@ fn pin(
         }
         _ => BTreeMap::new(),
     }
+}
+
+/// A label as the node carries it, else as the repository declares it.
+pub(in crate::plan) fn label_today(request: &Request<'_>, node: &Node, key: &str) -> Option<String> {
+    let declared = || request.declared.node_labels.get(&node.name)?.labels.get(key).cloned();
+    node.label(key).map(str::to_owned).or_else(declared)
 }

@@ -13,7 +13,7 @@ mod group;
 use std::collections::BTreeSet;
 
 use super::assign::{self, Assignment, Card, Wishes};
-use super::pool::Spread;
+use super::pool::{Spread, Waves};
 use super::saving::{Saving, saving};
 use super::{Alternative, Confidence, Goal, Plan, PoolKind, Proof, Request, Weighed, time_slicing};
 use crate::catalog::{GpuModel, MigProfile};
@@ -24,6 +24,7 @@ use crate::pack::geometry::{Geometry, SliceType};
 use crate::policy::Method;
 use crate::units::counted;
 use change::changes;
+pub(super) use change::label_today;
 use config::Configs;
 use land::{Land, lay_of_the_land};
 pub(super) use outcome::{item, left_alone};
@@ -99,9 +100,14 @@ fn by_node(
         spread: request.pool.spread,
         spare_cards: request.pool.spare_cards,
         concurrent_rollouts: request.pool.concurrent_rollouts,
+        waves: request.pool.waves,
     };
     let Some(found) = assign::assign(geometry, &land.tenants, &land.sites, wishes) else {
-        return Err(nothing_gained(geometry, &land, request));
+        let with_downtime = Wishes { waves: Waves::AllowDowntime, ..wishes };
+        return Err(match assign::assign(geometry, &land.tenants, &land.sites, with_downtime) {
+            Some(found) => vec![needs_downtime(request, &land, &found)],
+            None => nothing_gained(geometry, &land, request),
+        });
     };
     let configs = Configs::new(request, model_name, model, geometry, &found);
     let mut plan = skeleton(request, weighed, &found.converted, model_name, model);
@@ -122,6 +128,26 @@ fn by_node(
     Ok(plan)
 }
 
+/// The only plans take all replicas of a workload down, which the pool's rules do not allow.
+fn needs_downtime(request: &Request<'_>, land: &Land<'_>, found: &Assignment) -> Reason {
+    let nodes: Vec<&str> = found.touched.iter().map(|i| land.sites[*i].name.as_str()).collect();
+    Reason::new(
+        "needs-downtime",
+        format!(
+            "{} would have to be drained, with every replica of some workload on {} (`waves` allows {})",
+            nodes.join(", "),
+            if nodes.len() == 1 { "it" } else { "them" },
+            match request.pool.waves {
+                Waves::SingleReplica => "that for workloads of one replica alone",
+                Waves::NoDowntime => "it for nobody",
+                Waves::AllowDowntime => "it",
+            }
+        ),
+    )
+    .with_advice("set `waves: allow-downtime` for the pool, or give the workload a replica on another node")
+}
+
+/// Why slices bring nothing.
 fn nothing_gained(geometry: &Geometry, land: &Land<'_>, request: &Request<'_>) -> Vec<Reason> {
     let held = land.sites.iter().flat_map(|site| &site.cards).filter(|card| card.is_some()).count();
     let in_use = held + assign::autoscaled(&land.tenants, &land.sites, &BTreeSet::new()).before as usize;
@@ -190,6 +216,7 @@ fn skeleton(
         rollback: Vec::new(),
         risks: Vec::new(),
         confidence: Confidence::Low,
+        confidence_reason: String::new(),
         notes: Vec::new(),
         overrides: Vec::new(),
         fingerprint: String::new(),
@@ -243,7 +270,8 @@ fn alternatives(request: &Request<'_>, weighed: &[Weighed<'_>], found: &Assignme
 
 /// Leaving things as they are.
 pub(super) fn nothing(moved: &[&Weighed<'_>]) -> Alternative {
-    let cards: usize = moved.iter().flat_map(|w| &w.pods).map(|pod| pod.cards.len()).sum();
+    let held = |w: &&Weighed<'_>| w.pods.iter().map(|pod| pod.cards.len()).sum::<usize>();
+    let cards: usize = moved.iter().map(|w| held(w).max(w.planned() as usize)).sum();
     Alternative {
         name: "nothing".to_owned(),
         n_cards: u32::try_from(cards).ok(),
