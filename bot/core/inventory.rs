@@ -43,6 +43,37 @@ impl Inventory {
     }
 }
 
+impl Inventory {
+    /// Drops nodes, pods and workloads whose names Kubernetes would not take: their names would end up in commands for
+    /// people to run. Returns them.
+    pub fn drop_impossible_names(&mut self) -> Vec<String> {
+        let mut dropped = Vec::new();
+        let mut keep = |name: &str| {
+            let fine = is_name(name);
+            if !fine {
+                dropped.push(name.escape_debug().to_string());
+            }
+            fine
+        };
+        self.nodes.retain(|node| keep(&node.name));
+        self.workloads.retain(|workload| {
+            keep(&workload.id.namespace)
+                && keep(&workload.id.name)
+                && workload.id.kind.chars().all(|c| c.is_ascii_alphanumeric())
+        });
+        for workload in &mut self.workloads {
+            workload.pods.retain(|pod| keep(&pod.name) && (pod.node.is_empty() || keep(&pod.node)));
+        }
+        dropped
+    }
+}
+
+/// A DNS subdomain, as Kubernetes asks of names.
+fn is_name(name: &str) -> bool {
+    (1..=253).contains(&name.len())
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.'))
+}
+
 /// A node with GPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
@@ -369,6 +400,9 @@ pub struct DeclaredWorkload {
     pub node_selector: BTreeMap<String, String>,
     /// Taints that its pods tolerate, as `key` (any value) or `key=value`; `*` for all.
     pub tolerations: BTreeSet<String>,
+    /// A placement rule that the plan does not look into, so that its pods are not moved: required affinity, required
+    /// anti-affinity, topology spread; with its place.
+    pub pinned: Option<String>,
     /// Command-line flags and environment that take memory up front, as written: `--gpu-memory-utilization=0.9`.
     pub memory_flags: Vec<String>,
 }
@@ -431,6 +465,17 @@ mod tests {
         };
         assert_eq!(node.label("nvidia.com/gpu.product"), Some("NVIDIA-A10G-SHARED"));
         assert_eq!(node.sharing(), Sharing::TimeSlicing { replicas: 2 });
+    }
+
+    #[test]
+    fn names_that_would_run_in_a_shell_are_dropped() {
+        let node = |name: &str| Node { name: name.into(), ..Node::default() };
+        let mut inventory = Inventory {
+            nodes: vec![node("gpu-01.example"), node("n0;$(id)"), node("n' --all")],
+            ..Inventory::default()
+        };
+        assert_eq!(inventory.drop_impossible_names().len(), 2);
+        assert_eq!(inventory.nodes.len(), 1);
     }
 
     #[test]

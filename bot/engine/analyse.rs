@@ -6,13 +6,13 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use slicewright_core::fit::{FitReport, Reason};
 use slicewright_core::ids::{PoolId, WorkloadId};
-use slicewright_core::inventory::{Declared, Inventory, MigStrategy, Operator};
+use slicewright_core::inventory::{Declared, Inventory, MigStrategy, Operator, Workload};
 use slicewright_core::plan::check::check;
 use slicewright_core::plan::pool::{Pool, pools};
 use slicewright_core::plan::{Nothing, Outcome, Request, plan, weigh_one};
 use slicewright_core::policy::{Layer, Policy, PolicySettings, policy};
 use slicewright_core::units::Mib;
-use slicewright_core::usage::{DataGap, Measured, declared as declared_memory};
+use slicewright_core::usage::{DataGap, Finding, Measured, Severity, declared as declared_memory};
 
 use super::{Engine, Inputs};
 use crate::infra::{self, Scope, Snapshot};
@@ -52,25 +52,39 @@ pub struct Analysis {
 }
 
 impl Analysis {
-    /// Why the facts about a pool are incomplete, so that nothing about it may be written: part of the window could not
-    /// be read, or a node that offers GPUs shows no card now.
-    pub fn unsure(&self, pool: &PoolId) -> Option<String> {
+    /// Why the facts about a pool are incomplete, so that nothing about it may be written: a metric that an open
+    /// proposal rests on is gone, a finding blocks all decisions, part of the window could not be read, or a node that
+    /// offers or uses GPUs is not seen in full. `rests_on` are the metrics of the open proposal.
+    pub fn unsure(&self, pool: &PoolId, rests_on: &[String]) -> Option<String> {
+        let quality = &self.measured.data_quality;
+        let gone: Vec<&str> =
+            rests_on.iter().filter(|name| !quality.metrics.contains(name)).map(String::as_str).collect();
+        if !gone.is_empty() {
+            return Some(format!("held: metrics that the proposal rests on are gone: {}", gone.join(", ")));
+        }
+        if let Some(finding) = quality.findings.iter().find(|finding| finding.severity == Severity::Blocker) {
+            return Some(format!("held: {}", finding.text));
+        }
         let pool = self.pools.iter().find(|known| known.id == *pool)?;
-        let silent = self.inventory.nodes.iter().find(|node| {
-            pool.nodes.contains(&node.name)
-                && node.cards.is_empty()
-                && node.gpu_allocatable.values().any(|n| *n > 0)
-        });
+        let nodes = || self.inventory.nodes.iter().filter(|node| pool.nodes.contains(&node.name));
+        let silent =
+            nodes().find(|n| n.cards.is_empty() && n.gpu_allocatable.values().any(|offered| *offered > 0));
         if let Some(node) = silent {
             return Some(format!(
                 "held: {} offers GPUs and shows no sample of them now, so that nothing is decided until it does",
                 node.name
             ));
         }
-        self.inventory
-            .workloads
-            .iter()
-            .filter(|workload| workload.pods.iter().any(|pod| pool.nodes.contains(&pod.node)))
+        let workloads = || {
+            let here = |w: &&Workload| w.pods.iter().any(|pod| pool.nodes.contains(&pod.node));
+            self.inventory.workloads.iter().filter(here)
+        };
+        let in_use =
+            nodes().flat_map(|node| &node.cards).any(|card| card.used_now.is_some_and(|used| used.0 > 1_024));
+        if in_use && workloads().next().is_none() {
+            return Some("held: cards are in use, and no pod is known to hold one".to_owned());
+        }
+        workloads()
             .filter_map(|workload| self.measured.profiles.get(&workload.id))
             .flat_map(|profile| &profile.gaps)
             .find(|gap| matches!(gap, DataGap::IncompleteAnswer { .. }))
@@ -118,7 +132,19 @@ impl Engine {
         let measurement = measure(source, &wanted, progress).await.with_context(|| {
             format!("cluster `{}`: cannot measure it, so nothing is decided", cluster.name)
         })?;
-        let (inventory, mut measured) = (measurement.inventory, measurement.measured);
+        let (mut inventory, mut measured) = (measurement.inventory, measurement.measured);
+        let impossible = inventory.drop_impossible_names();
+        if let Some(first) = impossible.first() {
+            measured.data_quality.findings.push(Finding {
+                code: "impossible-names".to_owned(),
+                severity: Severity::Warning,
+                text: format!(
+                    "{} names that Kubernetes does not allow are left out, `{first}` first",
+                    impossible.len()
+                ),
+                advice: "look at what writes these series".to_owned(),
+            });
+        }
         for (id, profile) in &mut measured.profiles {
             if let Some(declared) = declared.workloads.get(id) {
                 declared_memory::with_flags(profile, &declared.memory_flags);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context as _;
-use slicewright_core::ids::PoolId;
+use slicewright_core::ids::{PoolId, slug};
 use slicewright_core::plan::{Outcome, Plan};
 use slicewright_core::review::lifecycle::{Action, Own, Wanted, decide};
 use slicewright_core::review::metadata::{Metadata, State, strip};
@@ -121,6 +121,11 @@ impl Engine {
         let branches = branches(
             self.settings().branch_prefix(),
             analysis.pools.iter().map(|pool| pool.id.clone()).collect(),
+            self.settings()
+                .clusters
+                .iter()
+                .filter(|other| other.name != analysis.cluster)
+                .any(|other| slug(&other.name) == slug(&analysis.cluster)),
         );
         if let Some(only) = &wishes.pool
             && !analysis.pools.iter().any(|pool| pool.id.pool == *only)
@@ -168,7 +173,18 @@ impl Engine {
             heads: found.unfinished_head.iter().cloned().collect(),
         };
         let today = jiff::tz::Offset::UTC.to_datetime(analysis.at).date();
-        let action = match analysis.unsure(pool) {
+        let known = found.request.as_ref().and_then(|request| Metadata::parse(&request.body));
+        let rests_on = known.as_ref().filter(|known| known.state == State::Open);
+        let rests_on = rests_on.map(|known| known.metrics.clone()).unwrap_or_default();
+        let stranger = known.filter(|known| known.cluster != pool.cluster || known.pool != pool.pool);
+        let doubt = match stranger {
+            Some(known) => Some(format!(
+                "the branch belongs to pool `{}` of cluster `{}`: give one of the two another name",
+                known.pool, known.cluster
+            )),
+            None => analysis.unsure(pool, &rests_on),
+        };
+        let action = match doubt {
             // What is missing now may be why a plan is gone or looks different.
             Some(reason) => Action::Leave { reason },
             None => decide(&found.observed(), wanted.as_ref(), &own, today),
@@ -200,8 +216,8 @@ impl Engine {
     }
 }
 
-/// One branch a pool; pools whose slugs meet get a hash each.
-fn branches(prefix: &str, pools: Vec<PoolId>) -> BTreeMap<PoolId, String> {
+/// One branch a pool; pools whose slugs meet get a hash each, and so do all of a cluster whose slug meets another's.
+fn branches(prefix: &str, pools: Vec<PoolId>, cluster_meets: bool) -> BTreeMap<PoolId, String> {
     let mut count: BTreeMap<String, usize> = BTreeMap::new();
     for pool in &pools {
         *count.entry(pool.branch(prefix)).or_default() += 1;
@@ -210,7 +226,8 @@ fn branches(prefix: &str, pools: Vec<PoolId>) -> BTreeMap<PoolId, String> {
         .into_iter()
         .map(|pool| {
             let plain = pool.branch(prefix);
-            let branch = if count[&plain] > 1 { pool.branch_with_hash(prefix) } else { plain };
+            let branch =
+                if cluster_meets || count[&plain] > 1 { pool.branch_with_hash(prefix) } else { plain };
             (pool, branch)
         })
         .collect()
@@ -429,6 +446,7 @@ impl Pass<'_> {
             state: State::Open,
             method: wanted.method.clone(),
             cards_freed: wanted.cards_freed,
+            metrics: self.analysis.measured.data_quality.metrics.clone(),
             closed_on: None,
             reason: None,
         };
@@ -476,9 +494,11 @@ mod tests {
 
     #[test]
     fn pools_whose_slugs_meet_get_branches_of_their_own() {
-        let got = branches("slicewright", vec![pool("a b"), pool("a-b"), pool("x")]);
+        let got = branches("slicewright", vec![pool("a b"), pool("a-b"), pool("x")], false);
         assert_ne!(got[&pool("a b")], got[&pool("a-b")]);
         assert_eq!(got[&pool("x")], "slicewright/c/x");
+        let met = branches("slicewright", vec![pool("x")], true);
+        assert!(met[&pool("x")].starts_with("slicewright/c/x-"));
     }
 
     #[test]

@@ -54,6 +54,11 @@ impl<'a> Draft<'a> {
         Ok(path)
     }
 
+    /// Something is left for people.
+    pub(super) fn has_manual(&self) -> bool {
+        !self.manual.is_empty()
+    }
+
     pub(super) fn manual(&mut self, change: ManualChange) {
         self.manual.insert(change);
     }

@@ -52,6 +52,7 @@ pub(super) fn read(repository: &Repository<'_>, reading: &mut Reading) {
                         ignored: guess.ignored,
                         node_selector: BTreeMap::new(),
                         tolerations: BTreeSet::new(),
+                        pinned: Some("written in a Helm template".to_owned()),
                         memory_flags: Vec::new(),
                     };
                     reading.add(WorkloadId::new(&kind, &namespace, &name), declared);

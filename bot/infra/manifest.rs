@@ -161,6 +161,7 @@ pub(super) fn find(path: &str, parsed: &Parsed, object: &Object) -> Option<Findi
     let mut labels = BTreeMap::new();
     let mut node_selector = BTreeMap::new();
     let mut tolerations = BTreeSet::new();
+    let mut pinned = None;
     let mut affinity = Vec::new();
     let mut ignored = opts_out(&root);
     let mut claims = false;
@@ -179,6 +180,7 @@ pub(super) fn find(path: &str, parsed: &Parsed, object: &Object) -> Option<Findi
                 containers.extend(inside);
                 claims |= pod.get("resourceClaims").is_some_and(|claims| claims.node.items().len() > 0);
                 read_pod(&pod, &mut node_selector, &mut tolerations, &mut affinity);
+                pinned = pinned.or_else(|| placement_rule(&pod, path));
                 pods.push(pod.path.clone());
             }
         }
@@ -206,6 +208,7 @@ pub(super) fn find(path: &str, parsed: &Parsed, object: &Object) -> Option<Findi
         ignored,
         node_selector,
         tolerations,
+        pinned,
         memory_flags: memory_flags(&containers),
     };
     Some(Finding {
@@ -278,6 +281,21 @@ fn read_pod(
             );
         }
     }
+}
+
+/// The first placement rule that is more than a selector or a toleration, with its place.
+fn placement_rule(pod: &At<'_>, path: &str) -> Option<String> {
+    let required = "requiredDuringSchedulingIgnoredDuringExecution";
+    let rules = [
+        (format!("affinity.nodeAffinity.{required}"), "required node affinity"),
+        (format!("affinity.podAffinity.{required}"), "required pod affinity"),
+        (format!("affinity.podAntiAffinity.{required}"), "required pod anti-affinity"),
+        ("topologySpreadConstraints".to_owned(), "topology spread"),
+    ];
+    rules.iter().find_map(|(dotted, name)| {
+        let at = pod.down(dotted)?;
+        Some(format!("{name} (`{path}:{}`)", at.node.line()))
+    })
 }
 
 /// The entries of a mapping whose values are scalars.

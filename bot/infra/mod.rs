@@ -119,18 +119,41 @@ pub fn edit(snapshot: &Snapshot, scope: &Scope, plan: &Plan) -> ChangeSet {
     let declared = declared(&repository);
     let edition = Edition { repository: &repository, declared: &declared, plan };
     let mut draft = Draft::new(&repository);
-    let mut open: Vec<&Change> =
-        plan.changes.iter().filter(|change| may_edit(&edition, change, &mut draft)).collect();
-    for format in FORMATS {
-        format.edit(&edition, &mut open, &mut draft);
+    let (configs, others): (Vec<&Change>, Vec<&Change>) =
+        plan.changes.iter().partition(|change| is_config(change));
+    make(&edition, configs, &mut draft);
+    if draft.has_manual() {
+        // A label that names a config which is nowhere puts its node into `failed`: nothing goes before the config.
+        for change in others {
+            let why = "the configuration that it needs has to be made by hand first".to_owned();
+            draft.manual(left_over(change, why));
+        }
+        rollback::write(&edition, &mut draft);
+        side_effects::search(&edition, &mut draft);
+        return draft.finish();
     }
-    for change in open {
-        draft.manual(unclaimed(change));
-    }
+    make(&edition, others, &mut draft);
     nodes::write_script(&edition, &mut draft);
     rollback::write(&edition, &mut draft);
     side_effects::search(&edition, &mut draft);
     draft.finish()
+}
+
+/// The change defines what others name.
+fn is_config(change: &Change) -> bool {
+    matches!(change, Change::SetMigConfig { .. } | Change::SetPluginConfig { .. })
+}
+
+/// Lets every format make what it can; the rest is for people.
+fn make(edition: &Edition<'_>, changes: Vec<&Change>, draft: &mut Draft<'_>) {
+    let mut open: Vec<&Change> =
+        changes.into_iter().filter(|change| may_edit(edition, change, draft)).collect();
+    for format in FORMATS {
+        format.edit(edition, &mut open, draft);
+    }
+    for change in open {
+        draft.manual(left_over(change, "no format of this repository holds it".to_owned()));
+    }
 }
 
 fn declared(repository: &Repository<'_>) -> Declared {
@@ -165,9 +188,8 @@ fn may_edit(edition: &Edition<'_>, change: &Change, draft: &mut Draft<'_>) -> bo
     }
 }
 
-/// A change that no format makes.
-fn unclaimed(change: &Change) -> ManualChange {
-    let why = "no format of this repository holds it".to_owned();
+/// A change for people to make.
+fn left_over(change: &Change, why: String) -> ManualChange {
     match change {
         Change::SetWorkloadResource { workload, from, to, count, pin } => {
             let wish = Wish { from, to, count: Some(*count), pin };

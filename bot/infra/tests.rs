@@ -38,6 +38,7 @@ fn plan(wanted: &Value) -> Plan {
         "rollback": [],
         "risks": [],
         "confidence": "high",
+        "confidence_reason": "",
         "notes": [],
         "overrides": [],
         "fingerprint": "",
@@ -430,8 +431,7 @@ fn hostile_names_stay_names() {
     insta::assert_snapshot!(String::from_utf8_lossy(&set.files["slicewright/rollback/a-b.md"]), @r"
     # The way back for pool `a; b` in cluster `dc1 $(reboot)`
 
-    Set the labels first and revert the merge commit after that: a config name that a node label still uses must not
-    vanish from its config map. A revert alone changes no running node.
+    Read all of it before you begin, and keep the order: the revert also removes this file.
 
     ## Steps
 
@@ -532,7 +532,8 @@ fn nothing_is_written_over_a_file_that_was_not_read() {
         .insert("slicewright/slicewright-mig-parted-config.yaml".into(), "it is a symbolic link".into());
     files.files.insert("slicewright/rollback/a100-40gb.md".into(), vec![0xff]);
     let set = edit(&files, &scope(&json!({})), &every_change());
-    let expected = ["slicewright/labels/a100-40gb.sh", "slicewright/time-slicing-config.yaml"];
+    // The labels wait: they name a layout that only people can write down now.
+    let expected = ["slicewright/time-slicing-config.yaml"];
     assert_eq!(set.files.keys().collect::<Vec<_>>(), expected);
     assert!(manual_text(&set).contains("exists and was not read"));
 }
@@ -642,6 +643,10 @@ fn what_is_left_to_people_comes_with_its_exact_text() {
       migManager:
         config:
           name: slicewright-mig-parted-config
+
+    Label 2 nodes `nvidia.com/mig.config: a100-40gb-3f9a1c`
+    kubectl label node n1 nvidia.com/mig.config=a100-40gb-3f9a1c --overwrite
+    kubectl label node n2 nvidia.com/mig.config=a100-40gb-3f9a1c --overwrite
 
     Let Deployment `search/embed-svc` ask for `nvidia.com/mig-2g.10gb: 1` instead of `nvidia.com/gpu: 1`
     resources:

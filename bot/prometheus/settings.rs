@@ -69,6 +69,16 @@ impl fmt::Debug for HeaderValue {
 }
 
 impl Settings {
+    /// Every file that the settings name, to be made absolute.
+    pub fn files_mut(&mut self) -> Vec<&mut PathBuf> {
+        let headers = self.headers.values_mut().filter_map(|value| match value {
+            HeaderValue::File { file } => Some(file),
+            HeaderValue::Plain(_) | HeaderValue::Env { .. } => None,
+        });
+        let own = [&mut self.bearer_token_file, &mut self.password_file, &mut self.ca_file];
+        own.into_iter().flatten().chain(headers).collect()
+    }
+
     /// Seconds that one query may take; default 120, as Prometheus' own.
     pub fn timeout(&self) -> std::time::Duration {
         std::time::Duration::from_secs(self.timeout_seconds.unwrap_or(120).max(1))

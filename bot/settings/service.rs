@@ -9,7 +9,7 @@ use slicewright_core::plan::pool::{PoolSettings, PriceSettings};
 use slicewright_core::policy::{PolicyRule, PolicySettings};
 use slicewright_yaml::{Document, Edit, Op, Refusal, Shared, Step, Value};
 
-use crate::prometheus::{HeaderValue, Settings as PrometheusSettings};
+use crate::prometheus::Settings as PrometheusSettings;
 
 /// The whole file. Every field is documented in `config/example.yaml`.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -178,15 +178,7 @@ impl ServiceSettings {
         for cluster in &mut settings.clusters {
             absolute(&mut cluster.repository.path);
             cluster.repository.merge_requests.iter_mut().for_each(absolute);
-            let prometheus = &mut cluster.prometheus;
-            let files =
-                [&mut prometheus.bearer_token_file, &mut prometheus.password_file, &mut prometheus.ca_file];
-            files.into_iter().flatten().for_each(absolute);
-            for value in prometheus.headers.values_mut() {
-                if let HeaderValue::File { file } = value {
-                    absolute(file);
-                }
-            }
+            cluster.prometheus.files_mut().into_iter().for_each(absolute);
         }
         Ok(settings)
     }
@@ -267,6 +259,17 @@ impl ServiceSettings {
             }
             if cluster.repository.path.as_os_str().is_empty() {
                 return wrong(&place("repository.path"), "say where the git repository is");
+            }
+            let shares = self
+                .clusters
+                .iter()
+                .enumerate()
+                .any(|(n, other)| n != i && other.repository.path == cluster.repository.path);
+            if shares && cluster.repository.folders.is_empty() {
+                return wrong(
+                    &place("repository.folders"),
+                    "other clusters use the same repository: say which folders are this cluster's",
+                );
             }
             let folders = cluster.repository.folders.iter().chain(&cluster.repository.new_files);
             for folder in folders {
@@ -384,7 +387,8 @@ mod tests {
 
     #[test]
     fn a_cluster_named_twice_is_refused() {
-        let twice = format!("{MINIMAL}{}", MINIMAL.trim_start_matches("clusters:\n"));
+        let twice = MINIMAL.replace("infra.git}", "infra.git, folders: [a/]}");
+        let twice = format!("{twice}{}", twice.trim_start_matches("clusters:\n"));
         assert!(error(&twice).contains("`clusters[1].name`: `a` is named twice"));
     }
 

@@ -119,7 +119,9 @@ fn four_notebooks_take_turns_on_one_card() {
         added.lines().filter(|line| line.contains("nvidia.com/device-plugin.config: a10g-x4")).collect();
     assert_eq!(labels.len(), 1, "{added}");
     let text = bot.request();
-    for said in ["17,920 MiB", "18,422 MiB", "nothing isolates memory", "kubectl drain ip-10-40-1-34", "$2,654"] {
+    for said in
+        ["17,920 MiB", "18,422 MiB", "nothing isolates memory", "kubectl drain ip-10-40-1-34", "$2,654"]
+    {
         assert!(text.contains(said), "`{said}` is missing in:\n{text}");
     }
     assert!(!text.contains("kubectl drain ip-10-40-1-21"), "{text}");

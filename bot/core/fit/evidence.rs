@@ -1,8 +1,12 @@
 //! Whether enough is known to say anything, and what a slice must offer if so.
 
 use super::{FitReport, Needs, Question, Reason, Verdict};
-use crate::units::{Mib, thousands};
+use crate::units::{Mib, Ratio, thousands};
 use crate::usage::{DataGap, WorkloadProfile};
+
+/// A process that runs on a GPU holds a context of at least this; the smallest measured took some 200 MiB
+/// (pytorch/pytorch#28113). Doubled, small idle notebooks would count as broken readings.
+const CONTEXT_FLOOR: Mib = Mib(64);
 
 /// The needs to weigh candidates against, or the report that ends the matter here.
 pub(super) fn gate(question: &Question<'_>) -> Result<Needs, Box<FitReport>> {
@@ -121,6 +125,18 @@ fn missing(question: &Question<'_>) -> Vec<Reason> {
     if profile.peak.is_none() && reasons.is_empty() {
         let gap = DataGap::NoSamples;
         reasons.push(Reason::new("no-samples", gap.to_string()).with_advice(gap.advice()));
+    }
+    if let Some(peak) = &profile.peak
+        && peak.memory < CONTEXT_FLOOR
+        && (peak.memory == Mib(0) || profile.compute.is_some_and(|compute| compute.p99 > Ratio::ZERO))
+    {
+        reasons.push(
+            Reason::new(
+                "memory-reads-nothing",
+                format!("its memory never reads more than {}, less than a CUDA context takes", peak.memory),
+            )
+            .with_advice("the exporter's memory reading is broken: look at its log, and at `hostPID` if it is per process"),
+        );
     }
     if profile.compute.is_none() && !profile.gaps.contains(&DataGap::NoComputeMetric) {
         let gap = DataGap::NoComputeMetric;

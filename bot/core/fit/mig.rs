@@ -2,7 +2,7 @@
 
 use super::evidence::{days_above, largest_peak_for};
 use super::{Candidate, Needs, Question, Reason, Verdict, milli};
-use crate::catalog::{GpuModel, MigProfile};
+use crate::catalog::{DriverVersion, GpuModel, MigProfile};
 use crate::policy::Method;
 use crate::units::{Mib, Ratio};
 use crate::usage::WorkloadProfile;
@@ -92,6 +92,15 @@ fn rejections(
                 "would fit if the peak were at most {limit}; {}",
                 days_above(profile, limit)
             )),
+        );
+    }
+    let driver = question.ground.driver.as_ref().and_then(|text| text.parse::<DriverVersion>().ok());
+    if let (Some(have), Some(need)) = (driver, &candidate.min_driver)
+        && have < *need
+    {
+        reasons.push(
+            Reason::new("driver-too-old", format!("needs driver {need} or newer, the pool has {have}"))
+                .with_advice("update the driver first"),
         );
     }
     match (candidate.sm, model.sm_total, needs.compute_milli) {

@@ -150,6 +150,8 @@ pub struct Ground {
     pub slice_memory: BTreeMap<String, Mib>,
     /// Smallest framebuffer seen of this model in the cluster.
     pub smallest_framebuffer: Option<Mib>,
+    /// Oldest driver of the pool's nodes. `None`: not known.
+    pub driver: Option<String>,
     /// Why MIG cannot be used in this pool: strategy, driver, provider, operator.
     pub mig_refused: Option<Reason>,
     /// Why time-slicing cannot be used in this pool.

@@ -25,6 +25,8 @@ pub(super) struct Tenant {
     pub(super) planned: u32,
     /// Extra pods while it rolls.
     pub(super) max_surge: u32,
+    /// Sites where its pods may run, by index: taints, selectors, and where they run today.
+    pub(super) sites: BTreeSet<usize>,
     /// What one pod needs besides the GPU. `None`: not known, so that it never changes its node.
     pub(super) needs: Option<Resources>,
 }
@@ -528,6 +530,9 @@ impl<'a> Floor<'a> {
     /// A pod of the tenant has room on the node. Pods of unknown needs stay where they are.
     fn may_come(&self, tenant: usize, node: usize) -> bool {
         let was_here = self.planner.sites[node].cards.contains(&Some(tenant));
+        if !self.planner.tenants[tenant].sites.contains(&node) {
+            return false;
+        }
         match (self.planner.tenants[tenant].needs, self.room[node]) {
             (Some(needs), Some(room)) => needs.fits_in(room),
             _ => was_here,

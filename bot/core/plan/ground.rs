@@ -34,53 +34,82 @@ pub(super) fn ground(request: &Request<'_>, model_name: Option<&str>, model: Opt
         .filter(|node| model_name.is_none_or(|name| node.model_names().contains(name)))
         .collect();
     let measured = request.measured;
-    let provider = nodes.iter().find_map(|node| provider_owned(node));
+    let provider = nodes.iter().find_map(|node| provider_owned(request, node));
     Ground {
         slice_memory: model_name
             .and_then(|name| measured.slice_memory.get(name))
             .cloned()
             .unwrap_or_default(),
+        driver: oldest_driver(&nodes).map(|(text, _)| text),
         smallest_framebuffer: model_name.and_then(|name| measured.smallest_framebuffer.get(name)).copied(),
         mig_refused: provider.clone().or_else(|| model.and_then(|model| mig_refused(request, &nodes, model))),
         time_slicing_refused: provider,
     }
 }
 
+/// The oldest driver among the nodes, as written and as comparable.
+fn oldest_driver(nodes: &[&Node]) -> Option<(String, DriverVersion)> {
+    nodes
+        .iter()
+        .filter_map(|node| {
+            let text = node.driver_version()?;
+            Some((text.to_owned(), text.parse::<DriverVersion>().ok()?))
+        })
+        .min_by(|(_, a), (_, b)| a.cmp(b))
+}
+
 /// Sharing that the cloud's node pool fixes at creation.
-fn provider_owned(node: &Node) -> Option<Reason> {
+fn provider_owned(request: &Request<'_>, node: &Node) -> Option<Reason> {
     let gke = ["cloud.google.com/gke-gpu-partition-size", "cloud.google.com/gke-gpu-sharing-strategy"];
-    gke.iter().find(|key| node.label(key).is_some()).map(|key| {
+    let clouds = ["cloud.google.com/gke-nodepool", "kubernetes.azure.com/agentpool"];
+    let key = gke.iter().find(|key| node.label(key).is_some()).or_else(|| {
+        // Without the GPU Operator the cloud's own device plugin reads none of the operator's labels.
+        let operated = request.declared.operator.declared_in_repository;
+        clouds.iter().find(|key| !operated && node.label(key).is_some())
+    })?;
+    Some(
         Reason::new(
             "provider-owned",
-            format!(
-                "`{key}` on {}: sharing is a property of the node pool, fixed when it is made",
-                node.name
-            ),
+            format!("`{key}` on {}: sharing is a property of the node pool, fixed when it is made", node.name),
         )
-        .with_advice("make a new node pool with the wanted partition size or sharing strategy")
-    })
+        .with_advice(
+            "make a new node pool with the wanted partition size or sharing strategy; where the GPU Operator runs, keep \
+             its ClusterPolicy in the repository",
+        ),
+    )
 }
 
 fn mig_refused(request: &Request<'_>, nodes: &[&Node], model: &GpuModel) -> Option<Reason> {
     strategy(request, nodes).or_else(|| driver(nodes, model)).or_else(|| operator(request, model))
 }
 
-/// The effective `mig.strategy`: as the repository declares it, else as the nodes' labels show it.
-pub(super) fn mig_strategy(request: &Request<'_>, nodes: &[&Node]) -> Option<MigStrategy> {
-    request.declared.operator.mig_strategy.or_else(|| {
-        nodes.iter().find_map(|node| match node.label("nvidia.com/mig.strategy")? {
-            "mixed" => Some(MigStrategy::Mixed),
-            "single" => Some(MigStrategy::Single),
-            "none" => Some(MigStrategy::None),
-            _ => None,
-        })
+/// `mig.strategy` as the nodes' labels show it.
+fn live_strategy(nodes: &[&Node]) -> Option<MigStrategy> {
+    nodes.iter().find_map(|node| match node.label("nvidia.com/mig.strategy")? {
+        "mixed" => Some(MigStrategy::Mixed),
+        "single" => Some(MigStrategy::Single),
+        "none" => Some(MigStrategy::None),
+        _ => None,
     })
 }
 
 fn strategy(request: &Request<'_>, nodes: &[&Node]) -> Option<Reason> {
     let advice = "set `spec.mig.strategy: mixed` on the ClusterPolicy as a change of its own: it renames resources \
                   in the whole cluster";
-    match mig_strategy(request, nodes) {
+    let (written, live) = (request.declared.operator.mig_strategy, live_strategy(nodes));
+    if let (Some(written), Some(live)) = (written, live)
+        && written != live
+    {
+        return Some(
+            Reason::new(
+                "mig-strategy-differs",
+                format!("`mig.strategy` is written as `{written:?}` and the nodes show `{live:?}`")
+                    .to_lowercase(),
+            )
+            .with_advice("wait until the change of strategy has reached the nodes"),
+        );
+    }
+    match written.or(live) {
         Some(MigStrategy::Mixed) => None,
         Some(MigStrategy::Single) => Some(
             Reason::new(
@@ -105,6 +134,15 @@ fn strategy(request: &Request<'_>, nodes: &[&Node]) -> Option<Reason> {
 }
 
 fn driver(nodes: &[&Node], model: &GpuModel) -> Option<Reason> {
+    if model.can_partition() && oldest_driver(nodes).is_none() {
+        return Some(
+            Reason::new("driver-unknown", "no node's driver version is known, and MIG needs a minimum")
+                .with_advice(
+                    "let the exporter add `DCGM_FI_DRIVER_VERSION`, or kube-state-metrics the label \
+                     `nvidia.com/cuda.driver-version.full`",
+                ),
+        );
+    }
     for node in nodes {
         let version = node.driver_version().and_then(|text| text.parse::<DriverVersion>().ok());
         let (Some(have), Some(need)) = (&version, &model.min_driver) else { continue };

@@ -7,6 +7,8 @@ pub mod ground;
 
 pub mod pool;
 
+mod placement;
+
 mod assign;
 
 mod mig;
@@ -421,6 +423,9 @@ pub struct Nothing {
     pub kept: Vec<Kept>,
 }
 
+/// More replicas than this of one GPU workload are a typing error or a broken metric; doubling it only costs time.
+const MOST_REPLICAS: u32 = 10_000;
+
 /// One workload of the pool, weighed.
 #[derive(Clone, Debug)]
 pub(crate) struct Weighed<'a> {
@@ -442,7 +447,7 @@ impl Weighed<'_> {
         } else {
             self.workload.replicas
         };
-        if self.workload.pods.len() == self.pods.len() { now.max(wanted) } else { now }
+        if self.workload.pods.len() == self.pods.len() { now.max(wanted.min(MOST_REPLICAS)) } else { now }
     }
 
     /// Extra pods while it rolls: as measured, as declared, else Kubernetes' default of 25 %, rounded up.
@@ -451,6 +456,7 @@ impl Weighed<'_> {
         self.workload
             .max_surge
             .or_else(|| declared.workloads.get(&self.workload.id)?.max_surge)
+            .map(|surge| surge.min(MOST_REPLICAS))
             .unwrap_or(if rolls_with_surge { self.planned().div_ceil(4) } else { 0 })
     }
 
@@ -553,6 +559,12 @@ fn held_back(
 ) -> Option<Reason> {
     if !matches!(fit.verdict, Verdict::Mig { .. } | Verdict::TimeSlicing) {
         return None;
+    }
+    if workload.planned_replicas() > MOST_REPLICAS {
+        return Some(Reason::new(
+            "absurd-replicas",
+            format!("{} replicas are asked for: that is taken for a mistake", workload.planned_replicas()),
+        ));
     }
     if workload.pods.len() != pods_here {
         return Some(Reason::new(

@@ -23,6 +23,7 @@ pub(super) fn rollout(plan: &Plan, request: &Request<'_>) -> Vec<Step> {
     match plan.method {
         Method::Mig => {
             steps.extend(touched.iter().map(|node| drain_for_mig(plan, node)));
+            steps.extend(group_first(plan));
             steps.push(merge_mig(plan, request));
             steps.extend(touched.iter().map(|node| wait_for_slices(node)));
             steps.push(move_pods(plan));
@@ -30,6 +31,7 @@ pub(super) fn rollout(plan: &Plan, request: &Request<'_>) -> Vec<Step> {
         Method::TimeSlicing => {
             steps.push(merge_time_slicing(plan, request));
             steps.extend(touched.iter().map(|node| wait_for_replicas(plan, node, request)));
+            steps.push(keep_whole_cards_away(plan));
         }
         Method::Mps | Method::KeepWhole => {}
     }
@@ -125,6 +127,27 @@ fn drain_for_mig(plan: &Plan, node: &NodeOutcome) -> Step {
                 .to_owned(),
         ),
     }
+}
+
+/// For groups whose nodes come and go: slices must exist before pods ask for them.
+fn group_first(plan: &Plan) -> Option<Step> {
+    plan.changes.iter().find_map(|change| match change {
+        Change::LabelGroup { key, value, beside, .. } => {
+            let group = if *beside { "a second node group beside this one" } else { "the node group" };
+            let mut step = step(
+                format!("Before the merge: label {group} `{key}={value}` where it is declared, and let it make nodes."),
+                vec![format!("kubectl get nodes -l {key}={value}")],
+            );
+            step.wait_for =
+                Some("new nodes show `nvidia.com/mig.config.state: success` and offer the slices".to_owned());
+            step.cost = Some("new nodes are paid for beside the old ones until those are gone".to_owned());
+            Some(step)
+        }
+        Change::SetMigConfig { .. }
+        | Change::SetPluginConfig { .. }
+        | Change::LabelNodes { .. }
+        | Change::SetWorkloadResource { .. } => None,
+    })
 }
 
 /// Services that have no pod elsewhere while the node is drained.
@@ -319,6 +342,17 @@ fn merge_time_slicing(plan: &Plan, request: &Request<'_>) -> Step {
         "the device plugin restarts on the labelled nodes; running pods stay".to_owned()
     });
     step
+}
+
+/// Pods go on asking for `nvidia.com/gpu`: any node of the pool that offers whole cards would take them.
+fn keep_whole_cards_away(plan: &Plan) -> Step {
+    let commands = plan
+        .nodes
+        .iter()
+        .filter(|node| node.fate != NodeFate::Touched)
+        .map(|node| format!("kubectl cordon {}", node.name))
+        .collect();
+    step("Cordon the pool's other nodes, so that every pod that moves lands on a shared card.", commands)
 }
 
 fn wait_for_replicas(plan: &Plan, node: &NodeOutcome, request: &Request<'_>) -> Step {

@@ -146,7 +146,8 @@ impl Cluster {
                 replicas: Some(u32::try_from(places.len()).unwrap()),
                 ignored: false,
                 node_selector: BTreeMap::new(),
-                tolerations: BTreeSet::new(),
+                tolerations: BTreeSet::from(["dedicated".into()]),
+                pinned: None,
                 memory_flags: Vec::new(),
             },
         );
@@ -185,6 +186,10 @@ impl Cluster {
             assert_eq!(check(&request, plan), Vec::<String>::new(), "{plan:#?}");
         }
         outcome
+    }
+
+    fn declared(&mut self, name: &str) -> &mut DeclaredWorkload {
+        self.declared.workloads.iter_mut().find(|(id, _)| id.name == name).unwrap().1
     }
 
     fn must_plan(&self) -> Plan {
@@ -424,6 +429,7 @@ fn noise_in_the_peaks_keeps_the_fingerprint() {
 fn cards_that_an_autoscaler_may_add_count_today_as_well() {
     let mut cluster = Cluster::new("p");
     cluster.pool.goal = Goal::Capacity;
+    cluster.pool.waves = super::pool::Waves::AllowDowntime;
     cluster.node("n1", A100, 8);
     let id = cluster.workload("web", &[("n1", 0), ("n1", 1)], 15_000, 0.25);
     let workload = cluster.inventory.workloads.iter_mut().find(|w| w.id == id).unwrap();
@@ -433,4 +439,116 @@ fn cards_that_an_autoscaler_may_add_count_today_as_well() {
     // Two cards now, six at the maximum; six 3g.20gb take three.
     assert_eq!((saving.cards_in_use_before, saving.cards_of_autoscalers), (6, 4));
     assert_eq!((saving.cards_in_use_after, saving.cards_freed), (3, 3));
+}
+
+fn taint(key: &str, effect: &str) -> Taint {
+    Taint { key: key.into(), value: "x".into(), effect: effect.into() }
+}
+
+#[test]
+fn pods_are_not_sent_to_nodes_whose_taint_they_do_not_tolerate() {
+    let mut cluster = three_services();
+    cluster.inventory.nodes[0].taints = vec![taint("team", "NoSchedule")];
+    let plan = cluster.must_plan();
+    // The first node repels the two others, so that the second is kept.
+    assert_eq!(plan.saving.nodes_freed, ["gpu-07", "gpu-09"]);
+    for name in ["classify-svc", "embed-svc", "ocr-svc"] {
+        cluster.declared(name).tolerations.insert("team=x".into());
+    }
+    assert_eq!(cluster.must_plan().saving.nodes_freed, ["gpu-08", "gpu-09"]);
+}
+
+#[test]
+fn pods_with_affinity_or_an_unknown_selector_stay_on_their_node() {
+    let mut cluster = three_services();
+    cluster.declared("ocr-svc").pinned = Some("required node affinity (`a.yaml:9`)".into());
+    cluster.declared("classify-svc").node_selector.insert("disk".into(), "nvme".into());
+    // Only the third may move.
+    assert_eq!(cluster.must_plan().saving.nodes_freed, ["gpu-07"]);
+    cluster.declared("embed-svc").pinned = Some("topology spread (`b.yaml:9`)".into());
+    cluster.must_not_plan();
+}
+
+#[test]
+fn a_cordoned_node_is_no_target() {
+    let mut cluster = three_services();
+    cluster.inventory.nodes[0].taints = vec![taint("node.kubernetes.io/unschedulable", "NoSchedule")];
+    let plan = cluster.must_plan();
+    assert_eq!(plan.saving.nodes_freed, ["gpu-09"]);
+    assert!(plan.notes[0].contains("cordoned"), "{:?}", plan.notes);
+}
+
+#[test]
+fn a_slice_that_the_driver_does_not_know_yet_is_not_offered() {
+    let mut cluster = three_services();
+    for card in cluster.inventory.nodes.iter_mut().flat_map(|node| &mut node.cards) {
+        card.driver_version = Some("470.57.02".into());
+    }
+    let plan = cluster.must_plan();
+    let small = plan.items[0].fit.considered.iter().find(|candidate| candidate.name == "1g.10gb").unwrap();
+    assert!(small.reasons.iter().any(|reason| reason.code == "driver-too-old"), "{small:#?}");
+    for card in cluster.inventory.nodes.iter_mut().flat_map(|node| &mut node.cards) {
+        card.driver_version = None;
+    }
+    assert_eq!(cluster.must_not_plan().kept[0].reasons[0].code, "driver-unknown");
+}
+
+#[test]
+fn strategy_that_differs_between_repository_and_nodes_is_waited_for() {
+    let mut cluster = three_services();
+    let label = sanitised_label("nvidia.com/mig.strategy");
+    cluster.inventory.nodes[1].labels.insert(label, "single".into());
+    assert_eq!(cluster.must_not_plan().kept[0].reasons[0].code, "mig-strategy-differs");
+}
+
+#[test]
+fn memory_that_never_reads_anything_is_no_evidence() {
+    let mut cluster = three_services();
+    for profile in cluster.measured.profiles.values_mut() {
+        profile.peak.as_mut().unwrap().memory = Mib(0);
+    }
+    assert_eq!(cluster.must_not_plan().kept[0].reasons[0].code, "memory-reads-nothing");
+}
+
+#[test]
+fn an_operators_name_in_a_custom_map_is_not_trusted() {
+    let mut cluster = three_services();
+    cluster.declared.operator.mig_config_map = Some("custom-mig".into());
+    cluster.declared.operator.mig_config_names = BTreeSet::from(["all-2g.10gb".into()]);
+    let plan = cluster.must_plan();
+    assert!(matches!(plan.changes[0], Change::SetMigConfig { .. }), "{:#?}", plan.changes);
+}
+
+#[test]
+fn a_bare_pod_on_the_pool_stops_time_slicing() {
+    let mut cluster = notebooks();
+    cluster.inventory.workloads[1].id.kind = "Pod".into();
+    let (old, new) =
+        (WorkloadId::new("Deployment", "search", "nb-1"), WorkloadId::new("Pod", "search", "nb-1"));
+    let profile = cluster.measured.profiles.remove(&old).unwrap();
+    cluster.measured.profiles.insert(new.clone(), WorkloadProfile { workload: new, ..profile });
+    let nothing = cluster.must_not_plan();
+    assert!(nothing.reasons.iter().any(|reason| reason.code == "must-not-move"), "{nothing:#?}");
+}
+
+#[test]
+fn a_taint_that_comes_and_goes_keeps_nobody_off() {
+    let mut cluster = notebooks();
+    for node in &mut cluster.inventory.nodes {
+        node.taints = vec![taint("node.kubernetes.io/unschedulable", "NoSchedule")];
+    }
+    let nothing = cluster.must_not_plan();
+    assert!(nothing.reasons.iter().any(|reason| reason.code == "no-taint"), "{nothing:#?}");
+}
+
+#[test]
+fn a_stranger_who_tolerates_the_taint_stops_time_slicing() {
+    let mut cluster = notebooks();
+    cluster.node("other", A100, 1);
+    cluster.pool.nodes = Some("dev-.*".into());
+    cluster.workload("llm", &[("other", 0)], 30_000, 0.5);
+    let nothing = cluster.must_not_plan();
+    assert!(nothing.reasons.iter().any(|reason| reason.code == "strangers-may-come"), "{nothing:#?}");
+    cluster.declared("llm").tolerations.clear();
+    assert_eq!(cluster.must_plan().saving.nodes_freed.len(), 3);
 }

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::mig::{item, label_today, left_alone, nothing, one_model};
+use super::mig::{IDLE_FLOOR, item, label_today, left_alone, nothing, one_model, site};
+use super::placement::{lasts, may_run, selects, tolerates};
 use super::pool::Spread;
 use super::saving::{Autoscaled, saving};
 use super::{
@@ -12,7 +13,7 @@ use super::{
 use crate::catalog::GpuModel;
 use crate::fit::{Reason, Verdict};
 use crate::ids::{WorkloadId, slug};
-use crate::inventory::{Node, Resources, Sharing};
+use crate::inventory::{Node, Resources};
 use crate::pack::time_slicing::{Group, Limit, Limits, Pod, time_slicing};
 use crate::policy::{Method, TimeSlicingPolicy};
 use crate::units::{Mib, Ratio, counted};
@@ -82,23 +83,37 @@ fn refusals(request: &Request<'_>, weighed: &[Weighed<'_>], sharers: &[&Weighed<
             ),
         ));
     }
-    for node in pool_nodes(request) {
-        match node.sharing() {
-            Sharing::Whole => {}
-            Sharing::TimeSlicing { replicas } => reasons.push(Reason::new(
-                "already-shared",
-                format!("{} is time-sliced already ({replicas} replicas)", node.name),
-            )),
-            Sharing::Mig | Sharing::Mps { .. } => {
-                reasons.push(Reason::new("already-shared", format!("{} is shared already", node.name)));
-            }
+    reasons.extend(strangers(request, weighed));
+    for w in sharers {
+        let declared = request.declared.workloads.get(&w.workload.id);
+        if declared.is_some_and(|declared| declared.node_selector.contains_key(PRODUCT_LABEL)) {
+            reasons.push(
+                Reason::new(
+                    "selector-breaks",
+                    format!(
+                        "{} selects `{PRODUCT_LABEL}`, which ends in `-SHARED` on shared cards",
+                        w.workload.id
+                    ),
+                )
+                .with_advice("let it select the pool by another label"),
+            );
         }
-        let sharer_here = sharers.iter().flat_map(|w| &w.pods).any(|pod| pod.node == node.name);
-        if request.pool.frozen.contains(&node.name) && sharer_here {
-            reasons.push(Reason::new(
-                "frozen",
-                format!("{} is frozen and holds pods that would share cards", node.name),
-            ));
+    }
+    for node in pool_nodes(request) {
+        let holders = weighed.iter().flat_map(|w| &w.pods).filter(|pod| pod.node == node.name).count();
+        let ghost = node.cards.iter().any(|card| card.used_now.is_some_and(|used| used > IDLE_FLOOR));
+        if holders > 0 || ghost {
+            match site(request, weighed, node) {
+                Err(why) => reasons.push(Reason::new("node-not-plain", format!("{}: {why}", node.name))),
+                Ok(site) if site.frozen => reasons.push(Reason::new(
+                    "must-not-move",
+                    format!(
+                        "{} is frozen, or a pod runs there that nothing makes anew or that runs to an end",
+                        node.name
+                    ),
+                )),
+                Ok(_) => {}
+            }
         }
         if keeps_others_off(node).is_none() {
             reasons.push(
@@ -121,17 +136,59 @@ fn refusals(request: &Request<'_>, weighed: &[Weighed<'_>], sharers: &[&Weighed<
     reasons
 }
 
+/// GPU workloads outside the pool that may land there all the same: they tolerate its taints and no selector keeps them
+/// elsewhere, or they ran on such cards, do not run now, and where they may run is not known.
+fn strangers(request: &Request<'_>, weighed: &[Weighed<'_>]) -> Vec<Reason> {
+    let nodes: Vec<&Node> = pool_nodes(request).collect();
+    let models: BTreeSet<&str> = nodes.iter().flat_map(|node| node.model_names()).collect();
+    let mut names = Vec::new();
+    for workload in &request.inventory.workloads {
+        if weighed.iter().any(|w| w.workload.id == workload.id) {
+            continue;
+        }
+        let ran_on_such = request
+            .measured
+            .profiles
+            .get(&workload.id)
+            .is_some_and(|profile| models.contains(profile.model_name.as_str()));
+        let may_come = match request.declared.workloads.get(&workload.id) {
+            Some(declared) => {
+                nodes.iter().any(|node| tolerates(declared, node) && selects(request, declared, node))
+            }
+            None => workload.pods.is_empty() && ran_on_such,
+        };
+        if may_come {
+            names.push(workload.id.to_string());
+        }
+    }
+    if names.is_empty() {
+        return Vec::new();
+    }
+    vec![
+        Reason::new(
+            "strangers-may-come",
+            format!(
+                "{} from outside the pool may land on its cards: {}",
+                counted(names.len(), "workload"),
+                list(&names)
+            ),
+        )
+        .with_advice("keep them off by a taint that they do not tolerate, or by their selectors"),
+    ]
+}
+
+/// Node label that GPU Feature Discovery changes when cards are shared.
+const PRODUCT_LABEL: &str = "nvidia.com/gpu.product";
+
 /// A taint that is not the usual one of every GPU node.
 fn keeps_others_off(node: &Node) -> Option<String> {
-    node.taints.iter().find(|taint| taint.effect != "PreferNoSchedule" && taint.key != "nvidia.com/gpu").map(
-        |taint| {
-            if taint.value.is_empty() {
-                format!("{}:{}", taint.key, taint.effect)
-            } else {
-                format!("{}={}:{}", taint.key, taint.value, taint.effect)
-            }
-        },
-    )
+    node.taints.iter().find(|taint| lasts(taint) && taint.key != "nvidia.com/gpu").map(|taint| {
+        if taint.value.is_empty() {
+            format!("{}:{}", taint.key, taint.effect)
+        } else {
+            format!("{}={}:{}", taint.key, taint.value, taint.effect)
+        }
+    })
 }
 
 fn list(names: &[String]) -> String {
@@ -235,7 +292,8 @@ fn choose(
     let pods_on =
         |node: &Node| sharers.iter().flat_map(|w| &w.pods).filter(|pod| pod.node == node.name).count();
     let mut nodes = Vec::new();
-    for node in pool_nodes(request).filter(|node| !request.pool.frozen.contains(&node.name)) {
+    let candidates = pool_nodes(request).filter(|node| !request.pool.frozen.contains(&node.name));
+    for node in candidates.filter(|node| sharers.iter().all(|w| may_run(request, w.workload, node))) {
         let Some(holds) = largest.and_then(|largest| holds(sharers, node, largest, group.replicas)) else {
             return Err(vec![room_unknown()]);
         };

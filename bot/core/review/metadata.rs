@@ -52,6 +52,9 @@ pub struct Metadata {
     pub method: String,
     /// Cards that the plan frees; a decline lapses when it changes.
     pub cards_freed: u32,
+    /// Metrics that the text rests on: while one of them is gone, nothing is decided.
+    #[serde(default)]
+    pub metrics: Vec<String>,
     /// UTC day on which the bot noticed the end. `None` while open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed_on: Option<Date>,
@@ -212,6 +215,7 @@ pub(super) fn example() -> Metadata {
         state: State::Open,
         method: "MIG".into(),
         cards_freed: 2,
+        metrics: Vec::new(),
         closed_on: None,
         reason: None,
     }

@@ -70,6 +70,7 @@ impl World {
             state,
             method: "MIG".into(),
             cards_freed: 2,
+            metrics: Vec::new(),
             closed_on: None,
             reason: None,
         }

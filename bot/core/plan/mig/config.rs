@@ -32,9 +32,7 @@ impl Configs {
             let name = ready_made(request, model_name, model, &entries).unwrap_or_else(|| {
                 let text: String =
                     entries.iter().map(|e| format!("{:?}{:?};", e.cards, e.instances)).collect();
-                let mut pool = slug(&request.pool.id.pool);
-                pool.truncate(40);
-                let name = format!("{}-{}", pool.trim_end_matches('-'), short_hash(&text, 8));
+                let name = own_name(request, &text);
                 configs.own.insert(name.clone(), entries.clone());
                 name
             });
@@ -79,11 +77,8 @@ pub(super) fn ready_made(
     let operator = &request.declared.operator;
     let generated = operator.mig_config_map.is_none()
         && operator.version.as_deref().is_some_and(|version| ground::numbers(version) >= vec![26, 3]);
-    let known = match &operator.mig_config_map {
-        // A custom map replaces the operator's own configs on every node.
-        Some(_) => operator.mig_config_names.contains(&config.name),
-        None => config.in_static_file || generated,
-    };
+    // A custom map replaces the operator's own configs on every node, and its entries of that name may be anything.
+    let known = operator.mig_config_map.is_none() && (config.in_static_file || generated);
     (u32::from(config.count) == *count && known).then_some(config.name)
 }
 
@@ -104,4 +99,11 @@ pub(super) fn names_in_use(request: &Request<'_>) -> Vec<String> {
         .chain(std::iter::once("all-disabled".to_owned()))
         .collect();
     names.into_iter().collect()
+}
+
+/// A config name of our own: the pool's, cut so that it is a label value, and the content's hash.
+pub(super) fn own_name(request: &Request<'_>, content: &str) -> String {
+    let mut pool = slug(&request.pool.id.pool);
+    pool.truncate(40);
+    format!("{}-{}", pool.trim_end_matches('-'), short_hash(content, 8))
 }

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use super::super::saving::{Autoscaled, saving};
 use super::super::{Change, MigEntry, Plan, Proof, Request, Weighed, time_slicing};
 use super::change::resources;
-use super::config::{names_in_use, ready_made};
-use super::land::{lay_of_the_land, slice_of};
+use super::config::{names_in_use, own_name, ready_made};
+use super::land::{Land, lay_of_the_land, slice_of};
 use super::outcome::{item, left_alone};
 use super::{MIG_LABEL, nothing, nothing_gained, skeleton};
 use crate::catalog::{GpuModel, MigProfile};
 use crate::fit::{Reason, Verdict};
-use crate::ids::{short_hash, slug};
+use crate::inventory::Resources;
 use crate::pack::geometry::{Geometry, Layout};
 use crate::units::counted;
 
@@ -45,7 +45,21 @@ pub(super) fn by_group(
         .filter(|tenant| !movable.contains(tenant))
         .count();
     let nodes_for = |cards: usize| cards.div_ceil(cards_per_node);
-    let nodes_then = nodes_for(group.n_cards as usize) + nodes_for(whole);
+    let slots: u32 = demand.iter().sum();
+    let Some(pods_per_node) = pods_per_node(&land, &movable) else {
+        return Err(vec![Reason::new(
+            "room-unknown",
+            "how much CPU and memory the nodes and pods have is not known: no pod is moved",
+        )]);
+    };
+    if pods_per_node == 0 {
+        return Err(vec![Reason::new(
+            "no-room-on-nodes",
+            "no node has CPU and memory for the largest of the pods",
+        )]);
+    }
+    let by_room = slots.div_ceil(pods_per_node) as usize;
+    let nodes_then = nodes_for(group.n_cards as usize).max(by_room) + nodes_for(whole);
     let nodes_now = land.sites.len();
     if nodes_then >= nodes_now {
         return Err(nothing_gained(geometry, &land, request));
@@ -66,7 +80,7 @@ pub(super) fn by_group(
     let mut plan = skeleton(request, &weighed_as_one, &movable, model_name, model);
     let name = ready_made(request, model_name, model, &entries).unwrap_or_else(|| {
         let text: String = entries.iter().map(|e| format!("{:?}", e.instances)).collect();
-        format!("{}-{}", slug(&request.pool.id.pool), short_hash(&text, 8))
+        own_name(request, &text)
     });
     if ready_made(request, model_name, model, &entries).is_none() {
         plan.changes.push(Change::SetMigConfig {
@@ -115,6 +129,17 @@ pub(super) fn by_group(
     plan.saving.group(request, nodes_now, nodes_then, plan.proof.n_cards);
     Ok(plan)
 }
+
+/// Pods of at most the largest size that every node of the group has CPU, memory and pod slots for.
+fn pods_per_node(land: &Land<'_>, movable: &BTreeSet<usize>) -> Option<u32> {
+    let largest =
+        movable.iter().map(|i| land.tenants[*i].needs).reduce(|a, b| Some(a?.larger(b?))).flatten()?;
+    let most = |room: Resources| (0..=MOST_PODS).rev().find(|n| largest.times(*n).fits_in(room)).unwrap_or(0);
+    land.sites.iter().map(|site| site.room.map(most)).reduce(|a, b| Some(a?.min(b?))).flatten()
+}
+
+/// No node holds more pods than this; the kubelet's own default is 110.
+const MOST_PODS: u32 = 1_000;
 
 /// One layout for every cut card of a group.
 struct OneLayout {

@@ -1,6 +1,9 @@
 //! The pool as the planner sees it: tenants, sites, and what is left out, with the reason.
 
+use std::collections::BTreeSet;
+
 use super::super::assign::{Site, Tenant};
+use super::super::placement::{may_run, unfit};
 use super::super::{Request, Weighed};
 use crate::fit::Verdict;
 use crate::inventory::{Node, Resources, Sharing};
@@ -9,7 +12,7 @@ use crate::units::Mib;
 /// What an idle card may show as used: drivers keep some hundred MiB on large cards (metrics of A100-80 cards with
 /// drivers from 510 on). More on a card that no known pod holds is somebody's. Doubled, a small process could be
 /// overlooked and lose its card.
-const IDLE_FLOOR: Mib = Mib(1_024);
+pub(in crate::plan) const IDLE_FLOOR: Mib = Mib(1_024);
 
 /// The pool's nodes that may be planned with, its tenants, and what was left out.
 pub(super) struct Land<'a> {
@@ -36,6 +39,7 @@ pub(super) fn lay_of_the_land<'a>(request: &Request<'a>, weighed: &[Weighed<'_>]
             slice: slice_of(w),
             planned: w.planned(),
             max_surge: w.max_surge(request.declared),
+            sites: BTreeSet::new(),
             needs: w
                 .pods
                 .iter()
@@ -54,6 +58,10 @@ pub(super) fn lay_of_the_land<'a>(request: &Request<'a>, weighed: &[Weighed<'_>]
             Err(why) => land.notes.push(format!("{} is left out: {why}", node.name)),
         }
     }
+    for (tenant, w) in land.tenants.iter_mut().zip(weighed) {
+        let fits = |node: &&Node| may_run(request, w.workload, node);
+        tenant.sites = land.nodes.iter().enumerate().filter(|(_, node)| fits(node)).map(|(i, _)| i).collect();
+    }
     // Tenants keep only the replicas that stand on the nodes planned with.
     for (i, tenant) in land.tenants.iter_mut().enumerate() {
         let here = land.sites.iter().flat_map(|site| &site.cards).filter(|card| **card == Some(i)).count();
@@ -69,7 +77,11 @@ pub(super) fn lay_of_the_land<'a>(request: &Request<'a>, weighed: &[Weighed<'_>]
     land
 }
 
-fn site(request: &Request<'_>, weighed: &[Weighed<'_>], node: &Node) -> Result<Site, String> {
+pub(in crate::plan) fn site(
+    request: &Request<'_>,
+    weighed: &[Weighed<'_>],
+    node: &Node,
+) -> Result<Site, String> {
     match node.sharing() {
         Sharing::Whole => {}
         Sharing::Mig => return Err("its cards are cut by MIG already".to_owned()),
@@ -79,6 +91,12 @@ fn site(request: &Request<'_>, weighed: &[Weighed<'_>], node: &Node) -> Result<S
         Sharing::Mps { replicas } => {
             return Err(format!("its cards are shared by MPS already ({replicas} replicas)"));
         }
+    }
+    if let Some(why) = unfit(node) {
+        return Err(why);
+    }
+    if node.label("nvidia.com/mig.config.state") == Some("failed") {
+        return Err("its last MIG change failed".to_owned());
     }
     let mut cards: Vec<Option<usize>> = vec![None; node.cards.len()];
     let mut frozen = request.pool.frozen.contains(&node.name);

@@ -22,10 +22,11 @@ use crate::inventory::Node;
 use crate::pack::cards::fewest_cards;
 use crate::pack::geometry::{Geometry, SliceType};
 use crate::policy::Method;
-use crate::units::counted;
+use crate::units::{Mib, counted, thousands};
 use change::changes;
 pub(super) use change::label_today;
 use config::Configs;
+pub(super) use land::{IDLE_FLOOR, site};
 use land::{Land, lay_of_the_land};
 pub(super) use outcome::{item, left_alone};
 use outcome::{items, outcomes};
@@ -112,6 +113,7 @@ fn by_node(
     let configs = Configs::new(request, model_name, model, geometry, &found);
     let mut plan = skeleton(request, weighed, &found.converted, model_name, model);
     plan.notes = land.notes.clone();
+    plan.notes.extend(others_on_drained_nodes(&land, &found));
     plan.changes = changes(request, weighed, &land, &found, &configs, chain, model_name);
     plan.nodes = outcomes(request, weighed, &land, &found, geometry);
     plan.items = items(request, weighed, &land, &found, geometry, chain);
@@ -126,6 +128,27 @@ fn by_node(
         ));
     }
     Ok(plan)
+}
+
+/// Pods without a GPU that are drained along, DaemonSets among them; what they ask for is all that is known of them.
+fn others_on_drained_nodes(land: &Land<'_>, found: &Assignment) -> Vec<String> {
+    found
+        .freed
+        .iter()
+        .chain(&found.touched)
+        .filter_map(|&i| {
+            let others = land.nodes[i].allocatable?.minus(land.sites[i].room?);
+            (others.cpu_milli > 0 || others.memory_bytes > 0).then(|| {
+                format!(
+                    "pods without a GPU ask for {} mCPU and {} of memory on {}, DaemonSets among them: the others are \
+                     drained along and need room elsewhere",
+                    thousands(others.cpu_milli),
+                    Mib::from_bytes_ceil(others.memory_bytes),
+                    land.nodes[i].name
+                )
+            })
+        })
+        .collect()
 }
 
 /// The only plans take all replicas of a workload down, which the pool's rules do not allow.
