@@ -22,6 +22,13 @@ impl WorkloadId {
     pub fn new(kind: &str, namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.to_owned(), name: name.to_owned(), kind: kind.to_owned() }
     }
+
+    /// How a repository may declare it, the likeliest first. A `Notebook` is known by a label of its pods alone, and a
+    /// StatefulSet of that name may carry the label without the notebook controller.
+    pub fn declared_as(&self) -> impl Iterator<Item = Self> {
+        let built = (self.kind == "Notebook").then(|| Self::new("StatefulSet", &self.namespace, &self.name));
+        std::iter::once(self.clone()).chain(built)
+    }
 }
 
 impl fmt::Display for WorkloadId {

@@ -383,6 +383,18 @@ pub struct Declared {
     pub notes: Vec<String>,
 }
 
+impl Declared {
+    /// The workload's declaration, with the id that it stands under in the repository.
+    pub fn find(&self, id: &WorkloadId) -> Option<(WorkloadId, &DeclaredWorkload)> {
+        id.declared_as().find_map(|id| self.workloads.get(&id).map(|declared| (id, declared)))
+    }
+
+    /// The workload's declaration.
+    pub fn of(&self, id: &WorkloadId) -> Option<&DeclaredWorkload> {
+        self.find(id).map(|(_, declared)| declared)
+    }
+}
+
 /// One workload as the repository declares it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclaredWorkload {

@@ -146,7 +146,7 @@ impl Engine {
             });
         }
         for (id, profile) in &mut measured.profiles {
-            if let Some(declared) = declared.workloads.get(id) {
+            if let Some(declared) = declared.of(id) {
                 declared_memory::with_flags(profile, &declared.memory_flags);
             }
         }

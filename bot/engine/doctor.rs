@@ -32,7 +32,7 @@ fn repository(analysis: &Analysis) -> Vec<Finding> {
     let running: Vec<_> = analysis.inventory.workloads.iter().filter(|w| !w.pods.is_empty()).collect();
     let missing: Vec<String> = running
         .iter()
-        .filter(|workload| !analysis.declared.workloads.contains_key(&workload.id))
+        .filter(|workload| analysis.declared.of(&workload.id).is_none())
         .map(|workload| workload.id.to_string())
         .collect();
     if !missing.is_empty() {

@@ -1,6 +1,7 @@
 //! What a format of infrastructure repository must answer, and the list of those that there are.
 
-use slicewright_core::inventory::Declared;
+use slicewright_core::ids::WorkloadId;
+use slicewright_core::inventory::{Declared, DeclaredWorkload};
 use slicewright_core::plan::{Change, Plan};
 
 use super::draft::Draft;
@@ -34,6 +35,13 @@ pub(super) struct Edition<'a> {
     pub(super) plan: &'a Plan,
 }
 
+impl Edition<'_> {
+    /// The id that a workload stands under in the repository.
+    pub(super) fn written_as(&self, workload: &WorkloadId) -> WorkloadId {
+        self.declared.find(workload).map_or_else(|| workload.clone(), |(id, _)| id)
+    }
+}
+
 /// What has been read so far, and where each workload was seen.
 #[derive(Debug, Default)]
 pub(super) struct Reading {
@@ -42,11 +50,7 @@ pub(super) struct Reading {
 
 impl Reading {
     /// Adds a workload. The same one in two places is not editable: either may be the one that the cluster runs.
-    pub(super) fn add(
-        &mut self,
-        id: slicewright_core::ids::WorkloadId,
-        workload: slicewright_core::inventory::DeclaredWorkload,
-    ) {
+    pub(super) fn add(&mut self, id: WorkloadId, workload: DeclaredWorkload) {
         use std::collections::btree_map::Entry;
         match self.declared.workloads.entry(id) {
             Entry::Vacant(vacant) => {

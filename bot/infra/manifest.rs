@@ -108,7 +108,8 @@ impl Format for Manifests {
         let findings = findings(edition.repository);
         open.retain(|change| {
             let Change::SetWorkloadResource { workload, from, to, count, pin } = change else { return true };
-            let Some(finding) = findings.iter().find(|finding| finding.is(workload)) else { return true };
+            let written = edition.written_as(workload);
+            let Some(finding) = findings.iter().find(|finding| finding.is(&written)) else { return true };
             let wish = Wish { from, to, count: Some(*count), pin };
             let text = draft.text(&finding.path).unwrap_or_default().to_owned();
             match apply(&text, finding, &wish) {

@@ -172,7 +172,7 @@ fn declared(repository: &Repository<'_>) -> Declared {
 fn may_edit(edition: &Edition<'_>, change: &Change, draft: &mut Draft<'_>) -> bool {
     let Change::SetWorkloadResource { workload, from, to, count, pin } = change else { return true };
     let wish = Wish { from, to, count: Some(*count), pin };
-    match edition.declared.workloads.get(workload) {
+    match edition.declared.of(workload) {
         Some(found) => match &found.editable {
             Ok(()) => true,
             Err(why) => {

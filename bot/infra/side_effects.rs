@@ -29,7 +29,7 @@ const MAX_SEARCHED: usize = 4 * 1024 * 1024;
 struct Reach<'a> {
     edition: &'a Edition<'a>,
     /// Workloads whose pods restart.
-    workloads: BTreeSet<&'a WorkloadId>,
+    workloads: BTreeSet<WorkloadId>,
     namespaces: BTreeSet<&'a str>,
     /// Old resource and the new ones that replace it, where they differ.
     renamed: BTreeMap<&'a str, BTreeSet<&'a str>>,
@@ -82,7 +82,7 @@ impl<'a> Reach<'a> {
         for change in &edition.plan.changes {
             match change {
                 Change::SetWorkloadResource { workload, from, to, .. } => {
-                    reach.workloads.insert(workload);
+                    reach.workloads.insert(edition.written_as(workload));
                     if from != to {
                         reach.renamed.entry(from).or_default().insert(to);
                     }
@@ -94,8 +94,9 @@ impl<'a> Reach<'a> {
                 }
             }
         }
-        reach.workloads.extend(edition.plan.items.iter().map(|item| &item.fit.workload));
-        reach.namespaces = reach.workloads.iter().map(|workload| workload.namespace.as_str()).collect();
+        reach.workloads.extend(edition.plan.items.iter().map(|item| edition.written_as(&item.fit.workload)));
+        reach.namespaces =
+            edition.plan.items.iter().map(|item| item.fit.workload.namespace.as_str()).collect();
         reach
     }
 
@@ -238,7 +239,7 @@ impl<'a> Reach<'a> {
         let mut found = Vec::new();
         for change in &self.edition.plan.changes {
             let Change::SetWorkloadResource { workload, .. } = change else { continue };
-            let Some(declared) = self.edition.declared.workloads.get(workload) else { continue };
+            let Some(declared) = self.edition.declared.of(workload) else { continue };
             let place = &declared.place;
             let kind = workload.kind.as_str();
             if matches!(kind, "Job" | "Pod") {
@@ -261,14 +262,14 @@ impl<'a> Reach<'a> {
             return Vec::new();
         }
         let plain = product_label(&self.edition.plan.model_name);
-        let pinned: BTreeSet<&WorkloadId> = self
+        let pinned: BTreeSet<WorkloadId> = self
             .edition
             .plan
             .changes
             .iter()
             .filter_map(|change| match change {
                 Change::SetWorkloadResource { workload, pin, .. } if pin.contains_key(PRODUCT) => {
-                    Some(workload)
+                    Some(self.edition.written_as(workload))
                 }
                 Change::SetWorkloadResource { .. }
                 | Change::SetMigConfig { .. }

@@ -103,7 +103,8 @@ fn dev_use1(notebooks: Notebooks) -> (Bot, String) {
 
 #[test]
 fn four_notebooks_take_turns_on_one_card() {
-    let (bot, _) = dev_use1(Notebooks::Dev);
+    let (bot, shown) = dev_use1(Notebooks::Dev);
+    assert!(bot.repo.head(DEV_BRANCH).is_some(), "no proposal:\n{shown}");
     let added: String = bot
         .repo
         .git(&["diff", MAIN, DEV_BRANCH])

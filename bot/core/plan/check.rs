@@ -255,7 +255,7 @@ fn selectors(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>) {
         return;
     }
     for item in &plan.items {
-        let Some(declared) = request.declared.workloads.get(&item.fit.workload) else { continue };
+        let Some(declared) = request.declared.of(&item.fit.workload) else { continue };
         for (key, value) in &declared.node_selector {
             let product = key == "nvidia.com/gpu.product";
             let matches = |name: &String| {

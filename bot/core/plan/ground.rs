@@ -1,9 +1,11 @@
 //! What the ground of a workload allows: strategy, driver, operator and provider, whatever the workload itself needs.
 
+use std::collections::BTreeSet;
+
 use super::Request;
 use crate::catalog::{DriverVersion, GpuModel};
 use crate::fit::{Ground, Reason};
-use crate::inventory::{MigStrategy, Node};
+use crate::inventory::{MigStrategy, Node, Sharing};
 
 /// Driver builds that leave pods pending on nodes that mix MIG and whole cards (NVIDIA/gpu-operator#1361; fixed in
 /// 570.172.08).
@@ -83,33 +85,37 @@ fn mig_refused(request: &Request<'_>, nodes: &[&Node], model: &GpuModel) -> Opti
     strategy(request, nodes).or_else(|| driver(nodes, model)).or_else(|| operator(request, model))
 }
 
-/// `mig.strategy` as the nodes' labels show it.
-fn live_strategy(nodes: &[&Node]) -> Option<MigStrategy> {
-    nodes.iter().find_map(|node| match node.label("nvidia.com/mig.strategy")? {
-        "mixed" => Some(MigStrategy::Mixed),
-        "single" => Some(MigStrategy::Single),
-        "none" => Some(MigStrategy::None),
-        _ => None,
-    })
+/// `mig.strategy` as the labels of nodes show it. Nodes that share their cards already say nothing of the others: a
+/// config of their own may set theirs, and a plan leaves them as they are.
+fn live_strategies(nodes: &[&Node]) -> BTreeSet<MigStrategy> {
+    let on_whole_cards = nodes.iter().filter(|node| node.sharing() == Sharing::Whole);
+    on_whole_cards
+        .filter_map(|node| match node.label("nvidia.com/mig.strategy")? {
+            "mixed" => Some(MigStrategy::Mixed),
+            "single" => Some(MigStrategy::Single),
+            "none" => Some(MigStrategy::None),
+            _ => None,
+        })
+        .collect()
 }
 
 fn strategy(request: &Request<'_>, nodes: &[&Node]) -> Option<Reason> {
     let advice = "set `spec.mig.strategy: mixed` on the ClusterPolicy as a change of its own: it renames resources \
                   in the whole cluster";
-    let (written, live) = (request.declared.operator.mig_strategy, live_strategy(nodes));
-    if let (Some(written), Some(live)) = (written, live)
-        && written != live
+    let live = live_strategies(nodes);
+    let written = request.declared.operator.mig_strategy.or_else(|| live.first().copied());
+    if let Some(written) = written
+        && let Some(live) = live.iter().find(|live| **live != written)
     {
         return Some(
             Reason::new(
                 "mig-strategy-differs",
-                format!("`mig.strategy` is written as `{written:?}` and the nodes show `{live:?}`")
-                    .to_lowercase(),
+                format!("`mig.strategy` should be `{written:?}` and nodes show `{live:?}`").to_lowercase(),
             )
             .with_advice("wait until the change of strategy has reached the nodes"),
         );
     }
-    match written.or(live) {
+    match written {
         Some(MigStrategy::Mixed) => None,
         Some(MigStrategy::Single) => Some(
             Reason::new(

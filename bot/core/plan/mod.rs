@@ -455,7 +455,7 @@ impl Weighed<'_> {
         let rolls_with_surge = matches!(self.workload.id.kind.as_str(), "Deployment" | "Rollout");
         self.workload
             .max_surge
-            .or_else(|| declared.workloads.get(&self.workload.id)?.max_surge)
+            .or_else(|| declared.of(&self.workload.id)?.max_surge)
             .map(|surge| surge.min(MOST_REPLICAS))
             .unwrap_or(if rolls_with_surge { self.planned().div_ceil(4) } else { 0 })
     }
@@ -529,7 +529,7 @@ pub fn weigh_one(request: &Request<'_>, workload: &Workload) -> FitReport {
         model,
         policy,
         ground: &ground,
-        declared: request.declared.workloads.get(&workload.id),
+        declared: request.declared.of(&workload.id),
     })
 }
 
@@ -579,7 +579,7 @@ fn held_back(
     if !needs_edit || policy.manual_edits == crate::policy::ManualEdits::Allow {
         return None;
     }
-    match request.declared.workloads.get(&workload.id) {
+    match request.declared.of(&workload.id) {
         None => Some(
             Reason::new("not-in-repository", "its manifest was not found in the repository")
                 .with_advice("add its repository or folder, or set `manual_edits: allow`"),

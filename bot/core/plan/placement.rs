@@ -28,7 +28,7 @@ pub(super) fn may_run(request: &Request<'_>, workload: &Workload, node: &Node) -
     if workload.pods.iter().any(|pod| pod.node == node.name) {
         return true;
     }
-    request.declared.workloads.get(&workload.id).is_some_and(|declared| {
+    request.declared.of(&workload.id).is_some_and(|declared| {
         declared.pinned.is_none() && tolerates(declared, node) && selects(request, declared, node)
     })
 }

@@ -499,6 +499,15 @@ fn strategy_that_differs_between_repository_and_nodes_is_waited_for() {
     let label = sanitised_label("nvidia.com/mig.strategy");
     cluster.inventory.nodes[1].labels.insert(label, "single".into());
     assert_eq!(cluster.must_not_plan().kept[0].reasons[0].code, "mig-strategy-differs");
+
+    // A node that is cut already may have a config of its own, and is left as it is.
+    let mut cluster = three_services();
+    let model = cluster.inventory.nodes[0].cards[0].model_name.clone();
+    cluster.node("gpu-99", &model, 1);
+    let cut = cluster.inventory.nodes.last_mut().unwrap();
+    cut.cards[0].slices_seen = true;
+    cut.labels.insert(sanitised_label("nvidia.com/mig.strategy"), "single".into());
+    cluster.must_plan();
 }
 
 #[test]

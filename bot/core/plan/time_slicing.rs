@@ -85,7 +85,7 @@ fn refusals(request: &Request<'_>, weighed: &[Weighed<'_>], sharers: &[&Weighed<
     }
     reasons.extend(strangers(request, weighed));
     for w in sharers {
-        let declared = request.declared.workloads.get(&w.workload.id);
+        let declared = request.declared.of(&w.workload.id);
         if declared.is_some_and(|declared| declared.node_selector.contains_key(PRODUCT_LABEL)) {
             reasons.push(
                 Reason::new(
@@ -151,7 +151,7 @@ fn strangers(request: &Request<'_>, weighed: &[Weighed<'_>]) -> Vec<Reason> {
             .profiles
             .get(&workload.id)
             .is_some_and(|profile| models.contains(profile.model_name.as_str()));
-        let may_come = match request.declared.workloads.get(&workload.id) {
+        let may_come = match request.declared.of(&workload.id) {
             Some(declared) => {
                 nodes.iter().any(|node| tolerates(declared, node) && selects(request, declared, node))
             }

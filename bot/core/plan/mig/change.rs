@@ -86,8 +86,7 @@ fn pin(
     let label = "nvidia.com/gpu.product";
     let selected = request
         .declared
-        .workloads
-        .get(&weighed.workload.id)
+        .of(&weighed.workload.id)
         .is_some_and(|declared| declared.node_selector.contains_key(label));
     match own.and_then(|model| model.product(model_name)) {
         Some(product) if ambiguous && !selected => {

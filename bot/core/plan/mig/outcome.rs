@@ -165,7 +165,7 @@ pub(in crate::plan) fn item(
     share_memory: Mib,
     nodes_after: BTreeSet<String>,
 ) -> Item {
-    let declared = request.declared.workloads.get(&weighed.workload.id);
+    let declared = request.declared.of(&weighed.workload.id);
     let nodes_before: BTreeSet<String> = weighed.pods.iter().map(|pod| pod.node.clone()).collect();
     Item {
         fit: weighed.fit.clone(),
