@@ -440,6 +440,12 @@ pub struct Operator {
     pub mig_config_names: BTreeSet<String>,
     /// A `ClusterPolicy` (or its Helm values) was found in the repository.
     pub declared_in_repository: bool,
+    /// What keeps labels for the MIG manager without effect, with its place.
+    #[serde(default)]
+    pub mig_manager_off: Option<String>,
+    /// What keeps labels for the device plugin without effect, with its place.
+    #[serde(default)]
+    pub device_plugin_off: Option<String>,
 }
 
 /// `spec.mig.strategy` of the GPU Operator: how MIG devices are named to Kubernetes.

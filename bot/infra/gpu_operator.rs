@@ -74,6 +74,13 @@ impl Format for GpuOperator {
         operator.mig_config_map = first("migManager.config.name");
         operator.plugin_config_map = first("devicePlugin.config.name");
         operator.plugin_config_default = first("devicePlugin.config.default");
+        let off = |part: &str| {
+            let dotted = format!("{part}.enabled");
+            let site = sites.iter().find(|site| site.text(&dotted).as_deref() == Some("false"))?;
+            Some(format!("`{dotted}` is `false` in `{}`", site.place()))
+        };
+        operator.mig_manager_off = off("migManager");
+        operator.device_plugin_off = off("devicePlugin");
         adopt(repository, reading);
         let operator = reading.declared.operator.clone();
         let home = home(repository, &operator);
@@ -101,11 +108,13 @@ impl Format for GpuOperator {
         }
         for (file, _, object) in repository.objects() {
             if object.kind == "GPUCluster" && object.api_version.starts_with("nvidia.com/") {
-                reading.note(format!(
-                    "`{}:{}`: GPUCluster `{}` puts the GPUs under dynamic resource allocation: config maps and node \
-                     labels have no effect there",
-                    file.path, object.line, object.name
-                ));
+                let why = format!(
+                    "GPUCluster `{}` in `{}:{}` puts the GPUs under dynamic resource allocation",
+                    object.name, file.path, object.line
+                );
+                let operator = &mut reading.declared.operator;
+                operator.mig_manager_off.get_or_insert_with(|| why.clone());
+                operator.device_plugin_off.get_or_insert(why);
             }
         }
     }

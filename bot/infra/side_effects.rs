@@ -83,6 +83,7 @@ impl<'a> Reach<'a> {
             match change {
                 Change::SetWorkloadResource { workload, from, to, .. } => {
                     reach.workloads.insert(edition.written_as(workload));
+                    reach.namespaces.insert(&workload.namespace);
                     if from != to {
                         reach.renamed.entry(from).or_default().insert(to);
                     }
@@ -95,8 +96,7 @@ impl<'a> Reach<'a> {
             }
         }
         reach.workloads.extend(edition.plan.items.iter().map(|item| edition.written_as(&item.fit.workload)));
-        reach.namespaces =
-            edition.plan.items.iter().map(|item| item.fit.workload.namespace.as_str()).collect();
+        reach.namespaces.extend(edition.plan.items.iter().map(|item| item.fit.workload.namespace.as_str()));
         reach
     }
 

@@ -367,6 +367,20 @@ fn the_operator_is_read_from_where_its_settings_stand() {
 }
 
 #[test]
+fn parts_of_the_operator_that_do_not_run_are_known() {
+    let policy = "apiVersion: nvidia.com/v1\nkind: ClusterPolicy\nmetadata: {name: cluster-policy}\nspec:\n  \
+                  migManager: {enabled: false}\n  devicePlugin: {enabled: true}\n";
+    let operator = read(&snapshot(&[("a.yaml", policy)]), &scope(&json!({}))).operator;
+    assert_eq!(operator.mig_manager_off.unwrap(), "`migManager.enabled` is `false` in `a.yaml:1`");
+    assert_eq!(operator.device_plugin_off, None);
+
+    let dra = "apiVersion: nvidia.com/v1alpha1\nkind: GPUCluster\nmetadata: {name: gpus}\nspec: {}\n";
+    let operator = read(&snapshot(&[("a.yaml", dra)]), &scope(&json!({}))).operator;
+    assert!(operator.mig_manager_off.unwrap().contains("dynamic resource allocation"));
+    assert!(operator.device_plugin_off.unwrap().contains("GPUCluster `gpus` in `a.yaml:1`"));
+}
+
+#[test]
 fn a_policy_of_another_product_is_not_the_operators() {
     let text = "apiVersion: kyverno.io/v1\nkind: ClusterPolicy\nmetadata: {name: nvidia.com/x}\nspec: {}\n";
     assert!(!read(&snapshot(&[("a.yaml", text)]), &scope(&json!({}))).operator.declared_in_repository);

@@ -36,6 +36,7 @@ pub(super) fn ground(request: &Request<'_>, model_name: Option<&str>, model: Opt
         .filter(|node| model_name.is_none_or(|name| node.model_names().contains(name)))
         .collect();
     let measured = request.measured;
+    let operator = &request.declared.operator;
     let provider = nodes.iter().find_map(|node| provider_owned(request, node));
     Ground {
         slice_memory: model_name
@@ -44,8 +45,12 @@ pub(super) fn ground(request: &Request<'_>, model_name: Option<&str>, model: Opt
             .unwrap_or_default(),
         driver: oldest_driver(&nodes).map(|(text, _)| text),
         smallest_framebuffer: model_name.and_then(|name| measured.smallest_framebuffer.get(name)).copied(),
-        mig_refused: provider.clone().or_else(|| model.and_then(|model| mig_refused(request, &nodes, model))),
-        time_slicing_refused: provider,
+        mig_refused: provider
+            .clone()
+            .or_else(|| off(operator.mig_manager_off.as_ref()))
+            .or_else(|| off(operator.device_plugin_off.as_ref()))
+            .or_else(|| model.and_then(|model| mig_refused(request, &nodes, model))),
+        time_slicing_refused: provider.or_else(|| off(operator.device_plugin_off.as_ref())),
     }
 }
 
@@ -58,6 +63,16 @@ fn oldest_driver(nodes: &[&Node]) -> Option<(String, DriverVersion)> {
             Some((text.to_owned(), text.parse::<DriverVersion>().ok()?))
         })
         .min_by(|(_, a), (_, b)| a.cmp(b))
+}
+
+/// A part of the operator that does not run: labels for it would change nothing.
+fn off(why: Option<&String>) -> Option<Reason> {
+    Some(
+        Reason::new("operator-part-off", format!("{}: labels and config maps would have no effect", why?))
+            .with_advice(
+                "let the GPU Operator run this part, or share these cards by the means that is used instead",
+            ),
+    )
 }
 
 /// Sharing that the cloud's node pool fixes at creation.

@@ -97,6 +97,9 @@ pub(super) fn risks(request: &Request<'_>, plan: &Plan) -> Vec<Risk> {
     if let Some(text) = broken_driver(request, plan) {
         add(RiskLevel::High, "driver-defect", text);
     }
+    if let Some(text) = asleep(request, plan) {
+        add(RiskLevel::Medium, "not-running-now", text);
+    }
     if let Some(text) = shared_fate(plan) {
         add(RiskLevel::Low, "shared-fate", text);
     }
@@ -149,6 +152,30 @@ fn broken_driver(request: &Request<'_>, plan: &Plan) -> Option<String> {
             mixed.name
         )
     })
+}
+
+/// Workloads that held such a card in the window and do not run now: the plan keeps no card for them.
+fn asleep(request: &Request<'_>, plan: &Plan) -> Option<String> {
+    let names: Vec<String> = request
+        .inventory
+        .workloads
+        .iter()
+        .filter(|workload| workload.pods.is_empty())
+        .filter(|workload| {
+            let profile = request.measured.profiles.get(&workload.id);
+            profile.is_some_and(|profile| profile.model_name == plan.model_name)
+        })
+        .map(|workload| workload.id.to_string())
+        .collect();
+    if names.is_empty() {
+        return None;
+    }
+    let shown = names.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
+    let more = names.len().saturating_sub(3);
+    let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
+    Some(format!(
+        "no card is kept for workloads that held such a card in the window and do not run now: {shown}{tail}"
+    ))
 }
 
 fn shared_fate(plan: &Plan) -> Option<String> {

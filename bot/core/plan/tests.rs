@@ -494,6 +494,25 @@ fn a_slice_that_the_driver_does_not_know_yet_is_not_offered() {
 }
 
 #[test]
+fn a_part_of_the_operator_that_does_not_run_gets_no_labels() {
+    let mut cluster = three_services();
+    cluster.declared.operator.mig_manager_off = Some("`migManager.enabled` is `false` in `a.yaml:2`".into());
+    let reason = cluster.must_not_plan().kept[0].reasons[0].clone();
+    assert_eq!(reason.code, "operator-part-off");
+    assert!(reason.text.contains("a.yaml:2"), "{}", reason.text);
+}
+
+#[test]
+fn workloads_that_sleep_are_named_as_a_risk() {
+    let mut cluster = three_services();
+    let asleep = cluster.workload("batch-svc", &[("gpu-07", 0)], 7_000, 0.1);
+    cluster.inventory.workloads.iter_mut().find(|w| w.id == asleep).unwrap().pods.clear();
+    let plan = cluster.must_plan();
+    let risk = plan.risks.iter().find(|risk| risk.rule == "not-running-now").unwrap();
+    assert!(risk.text.ends_with("do not run now: search/batch-svc"), "{}", risk.text);
+}
+
+#[test]
 fn strategy_that_differs_between_repository_and_nodes_is_waited_for() {
     let mut cluster = three_services();
     let label = sanitised_label("nvidia.com/mig.strategy");
@@ -507,7 +526,7 @@ fn strategy_that_differs_between_repository_and_nodes_is_waited_for() {
     let cut = cluster.inventory.nodes.last_mut().unwrap();
     cut.cards[0].slices_seen = true;
     cut.labels.insert(sanitised_label("nvidia.com/mig.strategy"), "single".into());
-    cluster.must_plan();
+    assert_eq!(cluster.must_plan().saving.nodes_freed.len(), 2);
 }
 
 #[test]
