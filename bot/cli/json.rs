@@ -133,12 +133,27 @@ struct JsonProposal {
     by_hand: Vec<String>,
     /// What else the change touches.
     side_effects: Vec<String>,
+    /// What a reviewer should know of the plan: nodes that were left out, and why.
+    notes: Vec<String>,
+    /// Other ways that were weighed, and why they lost.
+    alternatives: Vec<JsonAlternative>,
     /// Named risks, worst first.
     risks: Vec<JsonRisk>,
     /// Steps in order.
     rollout: Vec<JsonStep>,
     /// The way back.
     rollback: Vec<JsonStep>,
+}
+
+/// Another way.
+#[derive(Serialize, JsonSchema)]
+struct JsonAlternative {
+    /// `time-slicing`, `MIG`, `nothing`.
+    name: String,
+    /// Cards it would need; absent when it is not possible.
+    gpus: Option<u32>,
+    /// Why it lost.
+    reason: String,
 }
 
 /// A workload that moves.
@@ -194,6 +209,8 @@ struct JsonFit {
     history_days: Option<u32>,
     /// Samples had over samples expected, 0 to 1.
     coverage: Option<f64>,
+    /// It fits, and these deserve a word.
+    cautions: Vec<JsonReason>,
     /// Everything that was weighed, best first.
     candidates: Vec<JsonCandidate>,
 }
@@ -393,6 +410,16 @@ fn proposal(
         files: text.summary.files.iter().map(|file| (file.path.clone(), file.diff.clone())).collect(),
         by_hand: text.summary.by_hand.iter().map(|m| format!("{}: {}", m.what, m.why)).collect(),
         side_effects: text.summary.side_effects.clone(),
+        notes: plan.notes.clone(),
+        alternatives: plan
+            .alternatives
+            .iter()
+            .map(|way| JsonAlternative {
+                name: way.name.clone(),
+                gpus: way.n_cards,
+                reason: way.reason.clone(),
+            })
+            .collect(),
         risks: plan
             .risks
             .iter()
@@ -445,6 +472,7 @@ fn fit(report: &FitReport, profile: Option<&WorkloadProfile>) -> JsonFit {
         need_compute_milli: report.needs.as_ref().and_then(|needs| needs.compute_milli),
         history_days: profile.map(|profile| profile.history_days),
         coverage: profile.and_then(|profile| profile.coverage).map(slicewright_core::units::Ratio::as_f64),
+        cautions: report.cautions.iter().map(reason).collect(),
         candidates: report.considered.iter().map(candidate).collect(),
     }
 }

@@ -91,7 +91,7 @@ fn engine_of(recording: &Recording) -> anyhow::Result<Engine> {
         "the recording's configuration",
         std::path::Path::new("."),
     )?;
-    Engine::new(settings)
+    Engine::with_catalog_files(settings, recording.catalog_files.clone())
 }
 
 /// The present, in whole minutes, so that a rerun within the minute asks the same questions.

@@ -38,6 +38,8 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub struct Engine {
     settings: ServiceSettings,
     catalog: Catalog,
+    /// The operator's own catalog files in order: name and text.
+    catalog_files: Vec<(String, String)>,
 }
 
 /// Where one run gets its facts from, and where it writes.
@@ -56,17 +58,27 @@ impl Engine {
     /// # Errors
     /// When a catalog file cannot be read or contradicts itself.
     pub fn new(settings: ServiceSettings) -> anyhow::Result<Self> {
-        let mut texts = Vec::new();
+        let mut files = Vec::new();
         for path in &settings.catalog {
             let text = std::fs::read_to_string(path)
                 .with_context(|| format!("cannot read the catalog file `{}`", path.display()))?;
-            texts.push((path.display().to_string(), text));
+            files.push((path.display().to_string(), text));
         }
-        let catalog = crate::settings::catalog::with_files(
-            texts.iter().map(|(path, text)| (path.as_str(), text.as_str())),
-        )
-        .context("the GPU catalog cannot be used")?;
-        Ok(Self { settings, catalog })
+        Self::with_catalog_files(settings, files)
+    }
+
+    /// As [`Engine::new`], with the operator's catalog files given as name and text.
+    ///
+    /// # Errors
+    /// When a file contradicts itself.
+    pub fn with_catalog_files(
+        settings: ServiceSettings,
+        catalog_files: Vec<(String, String)>,
+    ) -> anyhow::Result<Self> {
+        let texts = catalog_files.iter().map(|(name, text)| (name.as_str(), text.as_str()));
+        let catalog =
+            crate::settings::catalog::with_files(texts).context("the GPU catalog cannot be used")?;
+        Ok(Self { settings, catalog, catalog_files })
     }
 
     /// The configuration.

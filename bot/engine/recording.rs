@@ -32,6 +32,8 @@ pub struct Recording {
     pub at: Timestamp,
     /// The configuration, without the `prometheus:` sections.
     pub config: String,
+    /// The operator's own catalog files in order: name and text.
+    pub catalog_files: Vec<(String, String)>,
     /// Facts by cluster.
     pub clusters: BTreeMap<String, RecordedCluster>,
 }
@@ -56,6 +58,7 @@ pub struct RecordedCluster {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 enum Line {
     Header { format: String, version: u32, made_by: String, at: Timestamp, config: String },
+    Catalog { name: String, text: String },
     Cluster { name: String, own_emails: Vec<String>, base_branch: String },
     Answer { cluster: String, answer: RecordedAnswer },
     Repository { cluster: String, commit: String, skipped: BTreeMap<String, String> },
@@ -117,6 +120,9 @@ impl Recording {
             at: self.at,
             config: self.config.clone(),
         })?;
+        for (name, text) in &self.catalog_files {
+            write(&Line::Catalog { name: name.clone(), text: text.clone() })?;
+        }
         for (name, cluster) in &self.clusters {
             write(&Line::Cluster {
                 name: name.clone(),
@@ -190,6 +196,7 @@ impl Recording {
                 self.at = at;
                 self.config = config;
             }
+            Line::Catalog { name, text } => self.catalog_files.push((name, text)),
             Line::Cluster { name, own_emails, base_branch } => {
                 let cluster = self.clusters.entry(name).or_default();
                 cluster.own_emails = own_emails;
@@ -416,8 +423,18 @@ pub(super) async fn record(
     }
     let wishes = Wishes { cluster: only.map(str::to_owned), pool: None, dry_run: true };
     engine.propose(&inputs, &wishes, progress).await?;
-    let mut recording =
-        Recording { at, config: engine.settings().without_addresses(config)?, clusters: BTreeMap::new() };
+    // Where the files lie on this machine is nobody's business.
+    let nameless = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
+    let mut recording = Recording {
+        at,
+        config: engine.settings().without_addresses(config)?,
+        catalog_files: engine
+            .catalog_files
+            .iter()
+            .map(|(path, text)| (nameless(path), text.clone()))
+            .collect(),
+        clusters: BTreeMap::new(),
+    };
     for (name, source) in inputs.sources {
         let cell = kept.remove(&name).unwrap_or_default();
         let mut cluster = cell.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
@@ -454,6 +471,7 @@ mod tests {
         Recording {
             at: "2026-01-15T00:00:00Z".parse().unwrap(),
             config: "clusters: []\n".into(),
+            catalog_files: vec![("mine.yaml".into(), "models: []\n".into())],
             clusters: BTreeMap::from([("c".into(), cluster)]),
         }
     }

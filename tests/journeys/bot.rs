@@ -11,6 +11,17 @@ use crate::world::repo::{BareRepo, MAIN};
 /// When the golden clusters' data ends.
 pub(super) const AT: &str = "2026-01-15T00:00:00Z";
 
+/// A catalog file with a card of one's own.
+pub(super) const MODEL: &str = "models:
+  - id: my-card
+    generation: ada
+    products:
+      - {name: NVIDIA Mine, gfd_label: NVIDIA-Mine, confidence: verified}
+    framebuffer_mib: 10000
+    mps_max_replicas: 48
+    confidence: verified
+";
+
 /// A configured bot.
 pub(super) struct Bot {
     pub(super) repo: BareRepo,

@@ -1,6 +1,6 @@
 //! Recordings and the demo: the same without a network.
 
-use super::bot::{AT, Bot, failed, ok, run};
+use super::bot::{AT, Bot, MODEL, failed, ok, run};
 use crate::world::golden;
 use crate::world::prometheus::Prometheus;
 use crate::world::repo::{BareRepo, example};
@@ -12,10 +12,13 @@ fn a_replay_of_a_record_is_the_same_to_the_byte() {
     {
         let prometheus = Prometheus::holding(&[&golden::dc1()]);
         bot = Bot::new(&prometheus, BareRepo::from_folder(&example("golden-dc1")), "dc1", "");
+        std::fs::write(bot.file("mine.yaml"), MODEL).unwrap();
+        bot.configure(&format!("url: {}", prometheus.url()), "", "catalog: [mine.yaml]");
         ok(&bot.run(&["record", "--at", AT, "--to", "run.slicewright"]));
         live = ["text", "json", "markdown"].map(|output| bot.propose(&["--dry-run", "--output", output]));
     }
-    // The server is gone, and the repository has moved on.
+    // The server is gone, the repository has moved on, and so has the operator's own catalog.
+    std::fs::remove_file(bot.file("mine.yaml")).unwrap();
     bot.repo.commit_as_human("main", &[("apps/search/ocr-svc.yaml", "gone: true\n")], "Take it away");
     let replayed = ["text", "json", "markdown"]
         .map(|output| ok(&bot.run(&["replay", "run.slicewright", "--output", output])));
@@ -56,6 +59,11 @@ fn the_json_follows_its_schema() {
         serde_json::from_str(&bot.propose(&["--dry-run", "--output", "json"])).unwrap();
     jsonschema::validate(&schema, &document).unwrap();
     assert_eq!(document["schema"], "slicewright.report/v1");
+    let alternatives = document.pointer("/clusters/0/pools/0/proposal/alternatives").unwrap();
+    assert!(
+        alternatives.as_array().unwrap().iter().any(|way| way["name"] == "time-slicing"),
+        "{alternatives}"
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What a user can configure and get wrong.
 
-use super::bot::{AT, Bot, failed, ok};
+use super::bot::{AT, Bot, MODEL, failed, ok};
 use crate::world::golden;
 use crate::world::prometheus::{PASSWORD, Prometheus, Security, USER};
 use crate::world::repo::{BareRepo, example};
@@ -117,16 +117,13 @@ fn doctor_says_what_is_missing_and_how_to_fix_it() {
 fn a_model_of_ones_own_is_added_and_a_broken_one_refused() {
     let prometheus = Prometheus::start();
     let bot = bot(&prometheus);
-    let model = "models:\n  - id: my-card\n    generation: ada\n    products:\n      - {name: NVIDIA Mine, gfd_label: \
-                 NVIDIA-Mine, confidence: verified}\n    framebuffer_mib: 10000\n    mps_max_replicas: 48\n    \
-                 confidence: verified\n";
-    std::fs::write(bot.file("mine.yaml"), model).unwrap();
+    std::fs::write(bot.file("mine.yaml"), MODEL).unwrap();
     bot.configure(&format!("url: {}", prometheus.url()), "", "catalog: [mine.yaml]");
     let config = bot.config();
     let config = config.to_str().unwrap();
     let shown = ok(&bot.run(&["catalog", "show", "NVIDIA Mine", "--config", config]));
     assert!(shown.contains("my-card") && shown.contains("10,000 MiB"), "{shown}");
-    std::fs::write(bot.file("mine.yaml"), model.replace("generation", "generatoin")).unwrap();
+    std::fs::write(bot.file("mine.yaml"), MODEL.replace("generation", "generatoin")).unwrap();
     let said = failed(&bot.run(&["catalog", "list", "--config", config]), 1);
     assert!(said.contains("mine.yaml") && said.contains("generatoin"), "{said}");
 }
