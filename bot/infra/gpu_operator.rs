@@ -65,12 +65,18 @@ impl Format for GpuOperator {
         operator.declared_in_repository = !sites.is_empty();
         operator.namespace = namespace(repository, &sites);
         operator.version = sites.iter().find_map(|site| site.version.clone());
-        operator.mig_strategy = first("mig.strategy").and_then(|text| match text.as_str() {
-            "none" => Some(MigStrategy::None),
-            "single" => Some(MigStrategy::Single),
-            "mixed" => Some(MigStrategy::Mixed),
+        // Where places disagree, nobody knows which one the cluster has: the nodes' labels must say it.
+        let strategies: BTreeSet<String> = sites
+            .iter()
+            .filter_map(|site| site.text("mig.strategy"))
+            .filter(|text| !text.is_empty())
+            .collect();
+        operator.mig_strategy = match strategies.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+            ["none"] => Some(MigStrategy::None),
+            ["single"] => Some(MigStrategy::Single),
+            ["mixed"] => Some(MigStrategy::Mixed),
             _ => None,
-        });
+        };
         operator.mig_config_map = first("migManager.config.name");
         operator.plugin_config_map = first("devicePlugin.config.name");
         operator.plugin_config_default = first("devicePlugin.config.default");

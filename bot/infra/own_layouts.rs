@@ -187,6 +187,29 @@ mod tests {
     }
 
     #[test]
+    fn counts_are_the_catalogs() {
+        let catalog = crate::settings::catalog::embedded().unwrap();
+        let mut checked = 0;
+        for (model, profile) in
+            catalog.models().iter().flat_map(|m| m.profiles.iter().map(move |profile| (m, profile)))
+        {
+            let name = profile.name.to_string();
+            let Some(layout) = own_layout(&format!("all-{name}")) else { continue };
+            for product in &model.products {
+                let filter = product.device_filter().unwrap_or_default();
+                let count = layout
+                    .iter()
+                    .find(|entry| entry.filter.is_empty() || entry.filter.contains(&filter.as_str()))
+                    .map(|entry| entry.instances[&name]);
+                let Some(count) = count else { continue };
+                checked += 1;
+                assert_eq!(count, u32::from(profile.max_instances), "{name} on {}", product.name);
+            }
+        }
+        assert!(checked > 100, "{checked}");
+    }
+
+    #[test]
     fn names_that_do_not_tell_are_not_guessed() {
         for name in ["all-balanced", "team-a", "all-1g.24gb.gfx", "all-9g.1gb", "all-3g.xgb", "all-"] {
             check(name, None);

@@ -374,6 +374,11 @@ fn parts_of_the_operator_that_do_not_run_are_known() {
     assert_eq!(operator.mig_manager_off.unwrap(), "`migManager.enabled` is `false` in `a.yaml:1`");
     assert_eq!(operator.device_plugin_off, None);
 
+    let other = policy.replace("migManager: {enabled: false}", "mig: {strategy: single}");
+    let one = policy.replace("migManager: {enabled: false}", "mig: {strategy: mixed}");
+    let operator = read(&snapshot(&[("a.yaml", &one), ("b.yaml", &other)]), &scope(&json!({}))).operator;
+    assert_eq!(operator.mig_strategy, None, "the two disagree");
+
     let dra = "apiVersion: nvidia.com/v1alpha1\nkind: GPUCluster\nmetadata: {name: gpus}\nspec: {}\n";
     let operator = read(&snapshot(&[("a.yaml", dra)]), &scope(&json!({}))).operator;
     assert!(operator.mig_manager_off.unwrap().contains("dynamic resource allocation"));
