@@ -156,6 +156,8 @@ pub(super) fn own_layout(name: &str) -> Option<Vec<Entry>> {
 
 #[cfg(test)]
 mod tests {
+    use slicewright_core::catalog::{Catalog, CatalogFile};
+
     use super::*;
 
     fn check(name: &str, expected: Option<(bool, &[(&str, u32)])>) {
@@ -188,7 +190,13 @@ mod tests {
 
     #[test]
     fn counts_are_the_catalogs() {
-        let catalog = crate::settings::catalog::embedded().unwrap();
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/config/catalog");
+        let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let files =
+            paths.filter(|path| path.extension().is_some_and(|extension| extension == "yaml")).map(|path| {
+                serde_saphyr::from_str::<CatalogFile>(&std::fs::read_to_string(path).unwrap()).unwrap()
+            });
+        let catalog = Catalog::merge(files).unwrap();
         let mut checked = 0;
         for (model, profile) in
             catalog.models().iter().flat_map(|m| m.profiles.iter().map(move |profile| (m, profile)))
