@@ -74,6 +74,10 @@ fn any_recording_is_read_or_refused() {
         changed[at] ^= 0x55;
         recording::run(&changed);
     }
+    let header = r#"{"header":{"format":"slicewright-recording","version":1,"made_by":"x","at":"2026-01-15T00:00:00Z","config":""}}"#;
+    for end in [r#"{"end":{"lines":1}}"#, r#"{"end":{"lines":2}}"#, ""] {
+        recording::run(format!("{header}\n{end}\n").as_bytes());
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! cut off is noticed. The configuration is kept without the `prometheus:` sections, where addresses and tenants are.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::sync::Mutex;
 
 use anyhow::Context as _;
@@ -159,10 +159,17 @@ impl Recording {
     /// # Errors
     /// When it is none, of another version, cut off, or too large; with the line.
     pub fn from_bytes(bytes: &[u8]) -> anyhow::Result<Self> {
-        let unpacked = flate2::read::GzDecoder::new(bytes).take(LIMIT);
+        Self::from_lines(BufReader::new(flate2::read::GzDecoder::new(bytes)))
+    }
+
+    /// Reads a recording that is unpacked.
+    ///
+    /// # Errors
+    /// As [`Recording::from_bytes`].
+    pub fn from_lines(unpacked: impl BufRead) -> anyhow::Result<Self> {
         let mut recording = Self::default();
         let (mut n, mut ended, mut begun) = (0_u64, false, false);
-        for line in BufReader::new(unpacked).lines() {
+        for line in unpacked.take(LIMIT).lines() {
             let line = line.with_context(|| format!("line {}: not a recording, or damaged", n + 1))?;
             anyhow::ensure!(!ended, "line {}: there is more after the end", n + 1);
             let line: Line =
@@ -448,6 +455,8 @@ pub(super) async fn record(
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
+
     use super::*;
 
     fn sample() -> Recording {
