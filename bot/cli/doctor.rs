@@ -12,10 +12,7 @@ use crate::engine::doctor::doctor;
 pub(super) async fn run(args: &DoctorArgs, out: &mut Out) -> anyhow::Result<u8> {
     let (engine, inputs) = super::open(&args.from, args.at, args.cluster.as_deref()).await?;
     let mut blocked = false;
-    for cluster in engine.clusters(args.cluster.as_deref())? {
-        if args.from.recording.is_some() && !inputs.forges.contains_key(&cluster.name) {
-            continue;
-        }
+    for cluster in engine.clusters_in(&inputs, args.cluster.as_deref())? {
         let bar = Bar::new();
         let analysis = engine.analyse(cluster, &inputs, &bar).await?;
         bar.done();

@@ -11,12 +11,7 @@ pub(super) async fn run(args: &ReplayArgs, out: &mut Out) -> anyhow::Result<u8> 
     let recording = super::read_recording(&args.recording)?;
     let engine = super::engine_of(&recording)?;
     let inputs = Engine::replayed(&recording);
-    // A recording may hold fewer clusters than its configuration names.
-    let only = match (&args.cluster, recording.clusters.keys().next()) {
-        (None, Some(name)) if recording.clusters.len() == 1 => Some(name.clone()),
-        (given, _) => given.clone(),
-    };
-    let wishes = Wishes { cluster: only, pool: args.pool.clone(), dry_run: true };
+    let wishes = Wishes { cluster: args.cluster.clone(), pool: args.pool.clone(), dry_run: true };
     let report = engine.propose(&inputs, &wishes, &Bar::silent()).await?;
     show(&report, args.output, true, out)?;
     Ok(exit_code(&report, args.fail_on))

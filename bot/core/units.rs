@@ -201,9 +201,24 @@ pub fn counted(n: usize, noun: &str) -> String {
     format!("{} {noun}{}", thousands(n as u64), if n == 1 { "" } else { "s" })
 }
 
+/// The first `most` of some texts, and how many more there are: `a, b, c and 2 more`.
+pub fn first_few<T: AsRef<str>>(texts: &[T], most: usize, between: &str) -> String {
+    let shown: Vec<&str> = texts.iter().take(most).map(AsRef::as_ref).collect();
+    match texts.len() - shown.len() {
+        0 => shown.join(between),
+        more => format!("{} and {} more", shown.join(between), thousands(more as u64)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_lists_end_with_their_rest() {
+        assert_eq!(first_few(&["a", "b"], 2, ", "), "a, b");
+        assert_eq!(first_few(&["a", "b", "c", "d"], 2, "; "), "a; b and 2 more");
+    }
 
     #[test]
     fn headroom_rounds_up() {

@@ -1,5 +1,6 @@
 //! What the metrics and the repository of a cluster lack, and how to fix it.
 
+use slicewright_core::units::first_few;
 use slicewright_core::usage::{Finding, Severity};
 
 use super::analyse::Analysis;
@@ -43,7 +44,7 @@ fn repository(analysis: &Analysis) -> Vec<Finding> {
                 "{} of {} running GPU workloads are not declared in the repository: {}",
                 missing.len(),
                 running.len(),
-                shortened(&missing)
+                first_few(&missing, 5, ", ")
             ),
             "add the folder or repository that declares them; they keep their whole cards until then",
         ));
@@ -88,12 +89,4 @@ fn repository(analysis: &Analysis) -> Vec<Finding> {
             .map(|note| finding("repository-note", Severity::Note, note.clone(), "")),
     );
     findings
-}
-
-fn shortened(names: &[String]) -> String {
-    let shown: Vec<&str> = names.iter().take(5).map(String::as_str).collect();
-    match names.len() - shown.len() {
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
-    }
 }

@@ -115,7 +115,19 @@ impl Engine {
         }
     }
 
-    /// The clusters of a run: all, or the one named.
+    /// The clusters of a run: the one named, or all that the inputs hold; a recording may hold fewer than its
+    /// configuration names.
+    ///
+    /// # Errors
+    /// When no cluster has this name.
+    pub fn clusters_in(&self, inputs: &Inputs, only: Option<&str>) -> anyhow::Result<Vec<&ClusterSettings>> {
+        let mut clusters = self.clusters(only)?;
+        clusters.retain(|cluster| only.is_some() || inputs.forges.contains_key(&cluster.name));
+        anyhow::ensure!(!clusters.is_empty(), "the recording holds none of its configuration's clusters");
+        Ok(clusters)
+    }
+
+    /// The clusters of the configuration: all, or the one named.
     ///
     /// # Errors
     /// When no cluster has this name.

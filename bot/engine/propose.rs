@@ -92,7 +92,7 @@ impl Engine {
         progress: &dyn Progress,
     ) -> anyhow::Result<Report> {
         let mut clusters = Vec::new();
-        for settings in self.clusters(wishes.cluster.as_deref())? {
+        for settings in self.clusters_in(inputs, wishes.cluster.as_deref())? {
             let analysis = self.analyse(settings, inputs, progress).await?;
             anyhow::ensure!(
                 analysis.measured.data_quality.n_cards > 0,

@@ -217,7 +217,10 @@ impl ServiceSettings {
                 ("matchers".to_owned(), Value::Mapping(matchers)),
             ]);
             edits.push(text_at(i, &["prometheus"], Op::Set { value: prometheus }));
-            let recorded = Value::String("recorded.git".to_owned());
+            // Clusters that share a repository still do, and others do not.
+            let shared_with = |other: &ClusterSettings| other.repository.path == cluster.repository.path;
+            let n = self.clusters.iter().position(shared_with).unwrap_or(i);
+            let recorded = Value::String(format!("recorded-{n}.git"));
             edits.push(text_at(i, &["repository", "path"], Op::Set { value: recorded }));
             if cluster.repository.merge_requests.is_some() {
                 edits.push(text_at(i, &["repository", "merge_requests"], Op::Remove));

@@ -29,6 +29,20 @@ fn a_replay_of_a_record_is_the_same_to_the_byte() {
 }
 
 #[test]
+fn a_record_of_one_cluster_is_enough_for_every_command() {
+    let prometheus = Prometheus::holding(&[&golden::dc1()]);
+    let bot = Bot::new(&prometheus, BareRepo::from_folder(&example("golden-dc1")), "dc1", "");
+    let url = format!("url: {}", prometheus.url());
+    let other = "  - {name: other, prometheus: {url: 'http://127.0.0.1:9'}, repository: {path: /nowhere}}\n";
+    bot.configure(&url, other, "");
+    ok(&bot.run(&["record", "--at", AT, "--cluster", "dc1", "--to", "run.slicewright"]));
+    let shown = ok(&bot.run(&["replay", "run.slicewright"]));
+    assert!(shown.contains("cluster dc1") && !shown.contains("cluster other"), "{shown}");
+    ok(&bot.run(&["explain", "search/ocr-svc", "--recording", "run.slicewright"]));
+    ok(&bot.run(&["doctor", "--recording", "run.slicewright"]));
+}
+
+#[test]
 fn a_record_holds_no_address_and_no_secret() {
     let prometheus = Prometheus::holding(&[&golden::dc1()]);
     let bot = Bot::new(&prometheus, BareRepo::from_folder(&example("golden-dc1")), "dc1", "");

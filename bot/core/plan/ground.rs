@@ -125,7 +125,7 @@ fn strategy(request: &Request<'_>, nodes: &[&Node]) -> Option<Reason> {
         return Some(
             Reason::new(
                 "mig-strategy-differs",
-                format!("`mig.strategy` should be `{written:?}` and nodes show `{live:?}`").to_lowercase(),
+                format!("`mig.strategy` is both `{written:?}` and `{live:?}`, by what is written and what nodes show").to_lowercase(),
             )
             .with_advice("wait until the change of strategy has reached the nodes"),
         );

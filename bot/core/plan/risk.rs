@@ -8,7 +8,7 @@ use super::{CardUse, Change, Confidence, Plan, PoolKind, Request, Risk, RiskLeve
 use crate::fit::{FitReport, Reason};
 use crate::ids::WorkloadId;
 use crate::policy::Method;
-use crate::units::counted;
+use crate::units::{counted, first_few};
 
 /// Every rule that fired, worst first.
 pub(super) fn risks(request: &Request<'_>, plan: &Plan) -> Vec<Risk> {
@@ -127,15 +127,7 @@ fn cautions(plan: &Plan) -> Vec<(&'static str, RiskLevel, String)> {
             entry.1.push(format!("{}: {text}", item.fit.workload));
         }
     }
-    by_rule
-        .into_iter()
-        .map(|(rule, (level, texts))| {
-            let shown: Vec<String> = texts.iter().take(3).cloned().collect();
-            let more = texts.len().saturating_sub(3);
-            let tail = if more > 0 { format!("; and {more} more") } else { String::new() };
-            (rule, level, format!("{}{tail}", shown.join("; ")))
-        })
-        .collect()
+    by_rule.into_iter().map(|(rule, (level, texts))| (rule, level, first_few(&texts, 3, "; "))).collect()
 }
 
 fn broken_driver(request: &Request<'_>, plan: &Plan) -> Option<String> {
@@ -170,11 +162,9 @@ fn asleep(request: &Request<'_>, plan: &Plan) -> Option<String> {
     if names.is_empty() {
         return None;
     }
-    let shown = names.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
-    let more = names.len().saturating_sub(3);
-    let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
     Some(format!(
-        "no card is kept for workloads that held such a card in the window and do not run now: {shown}{tail}"
+        "no card is kept for workloads that held such a card in the window and do not run now: {}",
+        first_few(&names, 3, ", ")
     ))
 }
 

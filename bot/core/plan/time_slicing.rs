@@ -16,7 +16,7 @@ use crate::ids::{WorkloadId, slug};
 use crate::inventory::{Node, Resources};
 use crate::pack::time_slicing::{Group, Limit, Limits, Pod, time_slicing};
 use crate::policy::{Method, TimeSlicingPolicy};
-use crate::units::{Mib, Ratio, counted};
+use crate::units::{Mib, Ratio, counted, first_few};
 
 /// Node label that chooses the device plugin's config.
 pub(super) const PLUGIN_LABEL: &str = "nvidia.com/device-plugin.config";
@@ -62,7 +62,7 @@ fn refusals(request: &Request<'_>, weighed: &[Weighed<'_>], sharers: &[&Weighed<
                 format!(
                     "{} of this pool may not share a card, and time-slicing would let them land on one: {}",
                     counted(others.len(), "workload"),
-                    list(&others)
+                    first_few(&others, 3, ", ")
                 ),
             )
             .with_advice("give the workloads that may share a pool of their own"),
@@ -170,7 +170,7 @@ fn strangers(request: &Request<'_>, weighed: &[Weighed<'_>]) -> Vec<Reason> {
             format!(
                 "{} from outside the pool may land on its cards: {}",
                 counted(names.len(), "workload"),
-                list(&names)
+                first_few(&names, 3, ", ")
             ),
         )
         .with_advice("keep them off by a taint that they do not tolerate, or by their selectors"),
@@ -189,15 +189,6 @@ fn keeps_others_off(node: &Node) -> Option<String> {
             format!("{}={}:{}", taint.key, taint.value, taint.effect)
         }
     })
-}
-
-fn list(names: &[String]) -> String {
-    match names {
-        [first, second, third, rest @ ..] if !rest.is_empty() => {
-            format!("{first}, {second}, {third} and {} more", rest.len())
-        }
-        names => names.join(", "),
-    }
 }
 
 fn pool_nodes<'a>(request: &Request<'a>) -> impl Iterator<Item = &'a Node> {

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::civil::Date;
 
 use super::metadata::{self, Metadata, State};
+use crate::units::first_few;
 
 /// Days after which a decline lapses. Doubled, a pool that changed twice over stays unseen for a year.
 const DECLINE_DAYS: i32 = 180;
@@ -402,11 +403,8 @@ fn short(id: &str) -> &str {
 }
 
 fn list(paths: &BTreeSet<String>) -> String {
-    let shown: Vec<String> = paths.iter().take(3).map(|path| format!("`{path}`")).collect();
-    match paths.len().saturating_sub(shown.len()) {
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
-    }
+    let ticked: Vec<String> = paths.iter().map(|path| format!("`{path}`")).collect();
+    first_few(&ticked, 3, ", ")
 }
 
 #[cfg(test)]
