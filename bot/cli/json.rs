@@ -460,7 +460,7 @@ fn fit(report: &FitReport, profile: Option<&WorkloadProfile>) -> JsonFit {
         kind: report.workload.kind.clone(),
         verdict: report.verdict.code().to_owned(),
         profile: match &report.verdict {
-            Verdict::Mig { profile } => Some(profile.clone()),
+            Verdict::Mig { profile } | Verdict::KeepSlice { profile, .. } => Some(profile.clone()),
             Verdict::TimeSlicing
             | Verdict::KeepWhole { .. }
             | Verdict::NotEnoughEvidence { .. }

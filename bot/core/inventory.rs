@@ -123,7 +123,7 @@ impl Node {
             self.gpu_allocatable.iter().any(|(name, n)| name.ends_with("_shared") && *n > 0);
         let product_shared =
             self.label("nvidia.com/gpu.product").is_some_and(|product| product.ends_with("-SHARED"));
-        if self.cards.iter().any(|card| card.slices_seen)
+        if self.cards.iter().any(|card| !card.slices.is_empty())
             || self.gpu_allocatable.iter().any(|(name, n)| name.starts_with("nvidia_com_mig_") && *n > 0)
             || self.label("nvidia.com/gpu.product").is_some_and(|product| product.contains("-MIG-"))
         {
@@ -181,10 +181,23 @@ pub struct Card {
     pub used_plus_free: Option<Mib>,
     /// Memory in use now, whoever uses it. `None`: not seen.
     pub used_now: Option<Mib>,
-    /// MIG instances were seen on it.
-    pub slices_seen: bool,
+    /// MIG instances seen on it, by id. Empty: MIG is off, or nothing is cut.
+    pub slices: Vec<Slice>,
     /// NVIDIA driver version, `550.90.07`.
     pub driver_version: Option<String>,
+}
+
+/// One MIG instance of a card.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Slice {
+    /// DCGM's `GPU_I_ID`, opaque; one card has no two of the same.
+    pub id: String,
+    /// DCGM's `GPU_I_PROFILE`, as the driver prints it: `2g.10gb`.
+    pub profile: String,
+    /// `FB_USED + FB_FREE` of the instance. `None`: not seen.
+    pub usable: Option<Mib>,
+    /// Memory in use now, whoever uses it. `None`: not seen.
+    pub used_now: Option<Mib>,
 }
 
 /// A node taint.
@@ -327,10 +340,22 @@ pub struct Pod {
     pub name: String,
     /// Node it runs on.
     pub node: String,
-    /// UUIDs of the cards it holds, as DCGM reports them.
+    /// UUIDs of the whole cards it holds, as DCGM reports them.
     pub cards: Vec<String>,
+    /// MIG instances it holds.
+    #[serde(default)]
+    pub slices: Vec<SliceId>,
     /// What it asks for besides GPUs: CPU milli, memory bytes, storage bytes. `None`: not seen.
     pub requests: Option<PodRequests>,
+}
+
+/// Which MIG instance of which card.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct SliceId {
+    /// UUID of the card.
+    pub card: String,
+    /// [`Slice::id`].
+    pub id: String,
 }
 
 /// What one pod asks for besides GPUs.

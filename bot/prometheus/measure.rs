@@ -300,6 +300,7 @@ impl Ledger {
                 name: name.name.clone(),
                 node: pod.node.clone(),
                 cards: now.held.get(name).into_iter().flatten().cloned().collect(),
+                slices: Vec::new(),
                 requests: pod.requests,
             });
         }

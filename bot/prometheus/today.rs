@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::{StreamExt, stream};
 use jiff::Timestamp;
-use slicewright_core::inventory::{Card, Node, PodRequests, Resources, Sharing, Taint};
+use slicewright_core::inventory::{Card, Node, PodRequests, Resources, Sharing, Slice, Taint};
 use slicewright_core::units::{Mib, Money};
 use slicewright_core::usage::fold::PodName;
 
@@ -391,7 +391,12 @@ impl Today {
         if let Some(model) = row.first_label(&["modelName", "modelname"]) {
             model.clone_into(&mut card.model_name);
         }
-        card.slices_seen |= row.label("GPU_I_ID").is_some();
+        if let Some(id) = row.label("GPU_I_ID")
+            && card.slices.iter().all(|slice| slice.id != id)
+        {
+            let profile = row.label("GPU_I_PROFILE").unwrap_or("unknown").to_owned();
+            card.slices.push(Slice { id: id.to_owned(), profile, ..Slice::default() });
+        }
         if value < BLANK_MIB {
             card.used_now = card.used_now.max(Some(Mib(whole(value))));
         }

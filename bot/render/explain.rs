@@ -65,6 +65,7 @@ fn verdict(verdict: &Verdict) -> String {
         Verdict::Mig { profile } => format!("MIG slice {profile}"),
         Verdict::TimeSlicing
         | Verdict::KeepWhole { .. }
+        | Verdict::KeepSlice { .. }
         | Verdict::NotEnoughEvidence { .. }
         | Verdict::Excluded { .. } => verdict_words(verdict).to_owned(),
     }

@@ -416,6 +416,7 @@ pub(super) fn verdict_words(verdict: &Verdict) -> &'static str {
         Verdict::Mig { .. } => "would fit a MIG slice",
         Verdict::TimeSlicing => "could share by time-slicing",
         Verdict::KeepWhole { .. } => "keeps its whole card",
+        Verdict::KeepSlice { .. } => "keeps its slice",
         Verdict::NotEnoughEvidence { .. } => "not enough evidence",
         Verdict::Excluded { .. } => "left alone",
     }

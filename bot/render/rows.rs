@@ -151,7 +151,7 @@ fn needs_words(item: &Item) -> String {
 /// Its memory is the card's: what counts are the peaks together, and the headroom is what the card keeps free.
 pub(super) fn shares_memory(item: &Item) -> bool {
     match &item.fit.verdict {
-        Verdict::Mig { .. } => false,
+        Verdict::Mig { .. } | Verdict::KeepSlice { .. } => false,
         Verdict::TimeSlicing
         | Verdict::KeepWhole { .. }
         | Verdict::NotEnoughEvidence { .. }

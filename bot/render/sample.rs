@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use jiff::civil::{Date, date};
-use slicewright_core::fit::{Candidate, FitReport, Needs, Reason, Verdict};
+use slicewright_core::fit::{Candidate, FitReport, Holds, Needs, Reason, Verdict};
 use slicewright_core::ids::{PoolId, WorkloadId};
 use slicewright_core::plan::saving::Saving;
 use slicewright_core::plan::{
@@ -57,6 +57,7 @@ fn profile(id: &WorkloadId, model: &str, peak: u64, compute_ppm: u32, peak_day: 
     WorkloadProfile {
         workload: id.clone(),
         model_name: model.into(),
+        slice: None,
         window: window(),
         peak: Some(Peak {
             memory: Mib(peak),
@@ -166,6 +167,7 @@ pub(super) fn mig() -> Sample {
             fit: FitReport {
                 workload: id.clone(),
                 model: Some("a100-40gb".into()),
+                holds: Holds::Whole,
                 verdict: Verdict::Mig { profile: "2g.10gb".into() },
                 needs: Some(Needs {
                     peak: Mib(peak),
@@ -293,6 +295,7 @@ pub(super) fn time_slicing() -> Sample {
             fit: FitReport {
                 workload: id.clone(),
                 model: Some("a10g".into()),
+                holds: Holds::Whole,
                 verdict: Verdict::TimeSlicing,
                 needs: Some(Needs {
                     peak: Mib(peak),
@@ -339,6 +342,7 @@ pub(super) fn time_slicing() -> Sample {
         fit: FitReport {
             workload: WorkloadId::new("Deployment", "llm", "chat"),
             model: Some("a10g".into()),
+            holds: Holds::Whole,
             verdict: Verdict::NotEnoughEvidence { reasons: vec![] },
             needs: None,
             considered: vec![],

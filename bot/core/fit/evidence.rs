@@ -14,6 +14,7 @@ pub(super) fn gate(question: &Question<'_>) -> Result<Needs, Box<FitReport>> {
         Box::new(FitReport {
             workload: question.workload.id.clone(),
             model: question.model.map(|model| model.id.clone()),
+            holds: question.holds(),
             verdict,
             needs: needs(question).filter(|needs| needs.peak > Mib(0)),
             considered: Vec::new(),
@@ -57,6 +58,9 @@ fn keeps_regardless(question: &Question<'_>) -> Option<Reason> {
             ),
         ));
     }
+    if let super::Holds::Slice { profile } = question.holds() {
+        return Some(Reason::new("already-on-slice", format!("already runs on a MIG slice (`{profile}`)")));
+    }
     if workload.resource != "nvidia.com/gpu" {
         return Some(Reason::new(
             "already-shared",
@@ -67,9 +71,6 @@ fn keeps_regardless(question: &Question<'_>) -> Option<Reason> {
         match gap {
             DataGap::SharedCard { .. } | DataGap::ReservationPod => {
                 return Some(Reason::new("already-shared", gap.to_string()).with_advice(gap.advice()));
-            }
-            DataGap::OnSlice { .. } => {
-                return Some(Reason::new("already-on-slice", gap.to_string()).with_advice(gap.advice()));
             }
             DataGap::DraManaged => {
                 return Some(Reason::new("dra-managed", gap.to_string()).with_advice(gap.advice()));
@@ -201,7 +202,6 @@ fn gap_code(gap: &DataGap) -> &'static str {
     match gap {
         DataGap::NoSamples => "no-samples",
         DataGap::SharedCard { .. } => "shared-card",
-        DataGap::OnSlice { .. } => "on-slice",
         DataGap::ImpossibleReading { .. } => "impossible-reading",
         DataGap::ZeroPerProcess => "zero-per-process",
         DataGap::IncompleteAnswer { .. } => "incomplete-answer",

@@ -39,7 +39,7 @@ pub(super) fn decide(
         Verdict::Mig { .. } | Verdict::TimeSlicing => {
             Reason::new("wasteful", "always possible; holds a card that others could use")
         }
-        Verdict::NotEnoughEvidence { .. } | Verdict::Excluded { .. } => {
+        Verdict::KeepSlice { .. } | Verdict::NotEnoughEvidence { .. } | Verdict::Excluded { .. } => {
             Reason::new("until-known", "until more is known")
         }
     };

@@ -26,6 +26,8 @@ pub struct FitReport {
     pub workload: WorkloadId,
     /// Catalog id of the model it was weighed on, `a100-40gb`. `None`: the model is unknown.
     pub model: Option<String>,
+    /// What its pods hold today.
+    pub holds: Holds,
     /// What it gets.
     pub verdict: Verdict,
     /// What a slice must offer. `None`: not enough was measured to say.
@@ -34,6 +36,20 @@ pub struct FitReport {
     pub considered: Vec<Candidate>,
     /// Things that fit but deserve a word: latency, growth, one replica.
     pub cautions: Vec<Reason>,
+}
+
+/// What the pods of a workload hold today.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Holds {
+    /// Whole cards.
+    #[default]
+    Whole,
+    /// MIG slices of one profile.
+    Slice {
+        /// List spelling, as the driver prints it: `2g.10gb`.
+        profile: String,
+    },
 }
 
 /// What a slice must offer.
@@ -65,6 +81,13 @@ pub enum Verdict {
         /// Why.
         reason: Reason,
     },
+    /// Keeps the slice that it has.
+    KeepSlice {
+        /// List spelling of the profile.
+        profile: String,
+        /// Why.
+        reason: Reason,
+    },
     /// Nothing can be said yet.
     NotEnoughEvidence {
         /// Everything that is missing, each with its way out.
@@ -84,6 +107,7 @@ impl Verdict {
             Self::Mig { .. } => "mig",
             Self::TimeSlicing => "time-slicing",
             Self::KeepWhole { .. } => "keep",
+            Self::KeepSlice { .. } => "keep-slice",
             Self::NotEnoughEvidence { .. } => "no-evidence",
             Self::Excluded { .. } => "excluded",
         }
@@ -93,7 +117,9 @@ impl Verdict {
     pub fn reasons(&self) -> Vec<&Reason> {
         match self {
             Self::Mig { .. } | Self::TimeSlicing => Vec::new(),
-            Self::KeepWhole { reason } | Self::Excluded { reason } => vec![reason],
+            Self::KeepWhole { reason } | Self::KeepSlice { reason, .. } | Self::Excluded { reason } => {
+                vec![reason]
+            }
             Self::NotEnoughEvidence { reasons } => reasons.iter().collect(),
         }
     }
@@ -175,6 +201,17 @@ pub struct Question<'a> {
     pub declared: Option<&'a DeclaredWorkload>,
 }
 
+impl Question<'_> {
+    /// What its pods hold: as the readings say, else as its resource does.
+    pub(crate) fn holds(&self) -> Holds {
+        let read = self.profile.and_then(|profile| profile.slice.clone());
+        let asked = || {
+            crate::catalog::ProfileName::from_resource(&self.workload.resource).map(|name| name.to_string())
+        };
+        read.or_else(asked).map_or(Holds::Whole, |profile| Holds::Slice { profile })
+    }
+}
+
 /// Fits one workload onto its model under its policy.
 pub fn fit(question: &Question<'_>) -> FitReport {
     match evidence::gate(question) {
@@ -194,6 +231,7 @@ fn choose(question: &Question<'_>, needs: Needs) -> FitReport {
     FitReport {
         workload: question.workload.id.clone(),
         model: question.model.map(|model| model.id.clone()),
+        holds: question.holds(),
         cautions: mig::cautions(question, &verdict),
         verdict,
         needs: Some(needs),

@@ -467,7 +467,10 @@ impl Weighed<'_> {
             Verdict::TimeSlicing => {
                 self.fit.considered.iter().find(|c| c.method == Method::TimeSlicing && c.fits)
             }
-            Verdict::KeepWhole { .. } | Verdict::NotEnoughEvidence { .. } | Verdict::Excluded { .. } => None,
+            Verdict::KeepWhole { .. }
+            | Verdict::KeepSlice { .. }
+            | Verdict::NotEnoughEvidence { .. }
+            | Verdict::Excluded { .. } => None,
         }
     }
 

@@ -97,6 +97,7 @@ impl Cluster {
                 name: format!("{name}-{i}"),
                 node: (*node).into(),
                 cards: vec![format!("GPU-{node}-{card}")],
+                slices: Vec::new(),
                 requests: Some(PodRequests { cpu_milli: 2_000, memory_bytes: 1 << 33, ephemeral_bytes: 0 }),
             })
             .collect();
@@ -110,6 +111,7 @@ impl Cluster {
             WorkloadProfile {
                 workload: id.clone(),
                 model_name,
+                slice: None,
                 window: Window { first: day, last: day, asked_days: 30, had_days: 30 },
                 peak: Some(Peak {
                     memory: Mib(peak_mib),
@@ -524,7 +526,7 @@ fn strategy_that_differs_between_repository_and_nodes_is_waited_for() {
     let model = cluster.inventory.nodes[0].cards[0].model_name.clone();
     cluster.node("gpu-99", &model, 1);
     let cut = cluster.inventory.nodes.last_mut().unwrap();
-    cut.cards[0].slices_seen = true;
+    cut.cards[0].slices = vec![crate::inventory::Slice { id: "1".into(), ..Default::default() }];
     cut.labels.insert(sanitised_label("nvidia.com/mig.strategy"), "single".into());
     assert_eq!(cluster.must_plan().saving.nodes_freed.len(), 2);
 }

@@ -456,9 +456,6 @@ impl Usage {
         if figures.peak.is_some() && compute.is_none() && on_slice.is_none() {
             gaps.insert(DataGap::NoComputeMetric);
         }
-        if let Some(profile) = &on_slice {
-            gaps.insert(DataGap::OnSlice { profile: profile.clone() });
-        }
         let reservation = if on_slice.is_some() {
             None
         } else {
@@ -474,6 +471,7 @@ impl Usage {
         WorkloadProfile {
             workload: id.clone(),
             model_name,
+            slice: on_slice.clone(),
             window,
             history_days: count(figures.daily.len()),
             daily_peaks: figures

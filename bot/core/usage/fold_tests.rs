@@ -213,7 +213,7 @@ fn slices_are_judged_by_memory_alone() {
     slice.slice = Some(SliceName { id: "9".into(), profile: "1g.5gb".into() });
     let profile = &fold(&[day(1, vec![slice], vec![pod("p", "w")])])["w"];
     assert_eq!((profile.peak.as_ref().unwrap().memory, profile.compute), (Mib(4_384), None));
-    assert_eq!(codes(profile), ["on-slice"]);
+    assert_eq!((profile.slice.as_deref(), codes(profile)), (Some("1g.5gb"), Vec::new()));
 }
 
 #[test]

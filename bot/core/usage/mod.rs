@@ -25,6 +25,9 @@ pub struct WorkloadProfile {
     pub workload: WorkloadId,
     /// DCGM's `modelName` of the cards it ran on.
     pub model_name: String,
+    /// The MIG slice that its pods hold, as the driver prints it: `2g.10gb`. `None`: whole cards. Memory figures are
+    /// those read on such slices, with the peak on whole cards where it held those in the window too.
+    pub slice: Option<String>,
     /// First and last UTC day asked for.
     pub window: Window,
     /// The highest memory of any of its pods on any card. `None`: nothing usable was measured.
@@ -154,11 +157,6 @@ pub enum DataGap {
         /// `time-slicing`, `MPS`, `several pods on one card` …
         how: String,
     },
-    /// It already runs on a MIG slice.
-    OnSlice {
-        /// GPU_I_PROFILE, `1g.10gb`.
-        profile: String,
-    },
     /// A reading was above the card's memory and could not be repaired.
     ImpossibleReading {
         /// Card UUID.
@@ -194,7 +192,6 @@ impl DataGap {
                 "check that the DCGM exporter attributes pods: `slicewright doctor` says which label is missing"
             }
             Self::SharedCard { .. } => "shared cards are not sized; measure it on a card of its own",
-            Self::OnSlice { .. } => "existing slices are judged on their own",
             Self::ImpossibleReading { .. } => "look at the exporter's log for this card; update DCGM",
             Self::ZeroPerProcess => "set `hostPID: true` on the DCGM exporter",
             Self::IncompleteAnswer { .. } => "run again when the server answers in full",
@@ -213,7 +210,6 @@ impl fmt::Display for DataGap {
         match self {
             Self::NoSamples => write!(f, "no memory sample carries one of its pods"),
             Self::SharedCard { how } => write!(f, "the card is shared already ({how})"),
-            Self::OnSlice { profile } => write!(f, "already runs on a MIG slice (`{profile}`)"),
             Self::ImpossibleReading { card, mib } => {
                 write!(f, "card {card} reported {} MiB, more than it has", crate::units::thousands(*mib))
             }
