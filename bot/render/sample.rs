@@ -240,6 +240,7 @@ pub(super) fn mig() -> Sample {
             Alternative { name: "time-slicing".into(), n_cards: None, reason: "the workloads are production: they share only with hardware isolation".into() },
             Alternative { name: "nothing".into(), n_cards: Some(3), reason: "holds 3 cards at 19 % of their memory".into() },
         ],
+        waves: Vec::new(),
         rollout: vec![
             step("Cordon `dc1-gpu-07` and drain the pods that hold a GPU", &["kubectl cordon dc1-gpu-07", "kubectl -n search delete pod -l app=embed-svc"], "no pod on the node holds a GPU", "`search/embed-svc` has one replica and is down until step 4, some 5 minutes", "uncordon the node; nothing has changed"),
             step("Set the label", &["kubectl label node dc1-gpu-07 nvidia.com/mig.config=all-2g.10gb --overwrite"], "`nvidia.com/mig.config.state=success` and 3 `nvidia.com/mig-2g.10gb` allocatable", "1 to 5 minutes; the GPU is reset", "`failed`: set `all-disabled` again; `paused-for-mig-change` left on `nvidia.com/gpu.deploy.*`: set these labels to `true`"),

@@ -22,7 +22,7 @@ pub struct CardsNeeded {
 
 /// A geometry with everything that is computed from it once.
 #[derive(Clone, Debug)]
-pub(super) struct Cutter<'a> {
+pub(crate) struct Cutter<'a> {
     pub(super) geometry: &'a Geometry,
     pub(super) rows: Rows,
     pub(super) maximal: Vec<Layout>,
@@ -51,11 +51,11 @@ pub fn fewest_cards_for(geometry: &Geometry, items: &[Item], rules: &Rules) -> C
 }
 
 impl<'a> Cutter<'a> {
-    pub(super) fn new(geometry: &'a Geometry) -> Self {
+    pub(crate) fn new(geometry: &'a Geometry) -> Self {
         Self { geometry, rows: geometry.rows(), maximal: geometry.maximal_layouts() }
     }
 
-    pub(super) fn fewest_cards(&self, demand: &[u32]) -> CardsNeeded {
+    pub(crate) fn fewest_cards(&self, demand: &[u32]) -> CardsNeeded {
         let n_types = self.geometry.types.len();
         let whole = demand.get(n_types).copied().unwrap_or(0);
         let counts: Vec<u32> = (0..n_types).map(|t| demand.get(t).copied().unwrap_or(0)).collect();
@@ -75,8 +75,13 @@ impl<'a> Cutter<'a> {
         CardsNeeded { n_cards: certificate.n_cards, certificate, layouts }
     }
 
+    /// The linear limits of a card: a weight for each slice type, and what a card has of it.
+    pub(crate) fn limits(&self) -> Vec<(&[u32], u32)> {
+        self.rows.rows.iter().map(|row| (row.weights.as_slice(), row.per_card)).collect()
+    }
+
     /// Cards that the rows demand for these counts; the truth when the rows are exact.
-    pub(super) fn bound(&self, counts: &[u32]) -> u32 {
+    pub(crate) fn bound(&self, counts: &[u32]) -> u32 {
         self.rows
             .rows
             .iter()
@@ -213,7 +218,7 @@ impl<'a> Cutter<'a> {
     }
 
     /// A card for one type of slice is cut into that type alone, as NVIDIA's own `all-2g.10gb` does.
-    pub(super) fn completed(&self, part: Layout) -> Layout {
+    pub(crate) fn completed(&self, part: Layout) -> Layout {
         let mut types = part.counts.iter().enumerate().filter(|(_, n)| **n > 0).map(|(t, _)| t);
         match (types.next(), types.next()) {
             (Some(only), None) => self.geometry.uniform_layout(only),

@@ -9,7 +9,7 @@ pub mod pool;
 
 mod placement;
 
-mod assign;
+mod place;
 
 mod mig;
 
@@ -32,7 +32,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, GpuModel};
 use crate::fit::{self, FitReport, Question, Reason, Verdict};
 use crate::ids::{PoolId, WorkloadId};
 use crate::inventory::{Declared, Inventory, Workload};
@@ -72,6 +72,9 @@ pub struct Plan {
     pub proof: Proof,
     /// Other ways that were computed for the same pool, with their numbers and why they lost.
     pub alternatives: Vec<Alternative>,
+    /// Nodes that are drained and cut together, in order.
+    #[serde(default)]
+    pub waves: Vec<Wave>,
     /// Steps in order.
     pub rollout: Vec<Step>,
     /// The way back, in order.
@@ -88,6 +91,49 @@ pub struct Plan {
     pub overrides: Vec<String>,
     /// Hash of what a reviewer accepts or declines, without the noise of metrics.
     pub fingerprint: String,
+}
+
+impl Plan {
+    /// A plan for the request's pool that changes nothing yet.
+    fn of(request: &Request<'_>, method: Method, model: &GpuModel, model_name: &str) -> Self {
+        Self {
+            pool: request.pool.id.clone(),
+            pool_kind: request.pool.kind,
+            goal: request.pool.goal,
+            model: model.id.clone(),
+            model_name: model_name.to_owned(),
+            method,
+            changes: Vec::new(),
+            items: Vec::new(),
+            kept: Vec::new(),
+            nodes: Vec::new(),
+            saving: Saving::default(),
+            proof: Proof { n_cards: 0, proven: false, sentences: Vec::new() },
+            alternatives: Vec::new(),
+            waves: Vec::new(),
+            rollout: Vec::new(),
+            rollback: Vec::new(),
+            risks: Vec::new(),
+            confidence: Confidence::Low,
+            confidence_reason: String::new(),
+            notes: Vec::new(),
+            overrides: Vec::new(),
+            fingerprint: String::new(),
+        }
+    }
+}
+
+/// Nodes that are drained and cut together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wave {
+    /// Node names.
+    pub nodes: Vec<String>,
+    /// Workloads of which no pod runs until the slices exist.
+    pub down: Vec<WorkloadId>,
+    /// Workloads of which some pods find no card until then, and others run.
+    pub fewer: Vec<WorkloadId>,
+    /// Nodes of the same kind to borrow, so that nobody is down.
+    pub borrowed: u32,
 }
 
 /// Named nodes, or a group that an autoscaler makes and removes.
@@ -538,7 +584,9 @@ pub fn weigh_one(request: &Request<'_>, workload: &Workload) -> FitReport {
 
 fn weigh<'a>(request: &Request<'a>) -> Vec<Weighed<'a>> {
     let mut weighed = Vec::new();
-    for workload in &request.inventory.workloads {
+    let mut workloads: Vec<&Workload> = request.inventory.workloads.iter().collect();
+    workloads.sort_by(|a, b| a.id.cmp(&b.id));
+    for workload in workloads {
         let pods: Vec<_> =
             workload.pods.iter().filter(|pod| request.pool.nodes.contains(&pod.node)).collect();
         let Some(policy) = request.policies.get(&workload.id) else { continue };

@@ -117,6 +117,8 @@ pub enum Waves {
     SingleReplica,
     /// Workloads of several replicas too.
     AllowDowntime,
+    /// Nothing: nodes are borrowed for the pods that would be down.
+    Borrow,
     /// Nothing.
     NoDowntime,
 }
@@ -143,7 +145,8 @@ pub struct PoolSettings {
     pub concurrent_rollouts: Option<u32>,
     /// Nodes that must not be touched, by name.
     pub frozen_nodes: BTreeSet<String>,
-    /// What may be down while nodes are cut anew: `single-replica`, `allow-downtime` or `no-downtime`.
+    /// What may be down while nodes are cut anew: `single-replica`, `allow-downtime`, `borrow` or
+    /// `no-downtime`.
     pub waves: Waves,
     /// Price of one node per hour, in the configured currency.
     pub node_per_hour: Option<Price>,

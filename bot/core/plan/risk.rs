@@ -1,11 +1,11 @@
 //! Named rules that say what could go wrong with a plan, and how much its evidence carries.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::ground::BROKEN_MIXED_DRIVERS;
 use super::rollout::outages;
 use super::{CardUse, Change, Confidence, Plan, PoolKind, Request, Risk, RiskLevel};
-use crate::fit::{FitReport, Reason};
+use crate::fit::Reason;
 use crate::ids::WorkloadId;
 use crate::policy::Method;
 use crate::units::{counted, first_few};
@@ -44,11 +44,9 @@ pub(super) fn risks(request: &Request<'_>, plan: &Plan) -> Vec<Risk> {
         Method::Mps | Method::KeepWhole => {}
     }
     let down = outages(plan);
-    let (many, one): (Vec<_>, Vec<_>) =
-        down.iter().partition(|(fit, _)| replicas(request, &fit.workload) > 1);
-    let names = |fits: &[&(&FitReport, BTreeSet<&str>)]| -> String {
-        fits.iter().map(|(fit, _)| fit.workload.to_string()).collect::<Vec<_>>().join(", ")
-    };
+    let (many, one): (Vec<&WorkloadId>, Vec<&WorkloadId>) =
+        down.iter().copied().partition(|id| replicas(request, id) > 1);
+    let names = |ids: &[&WorkloadId]| ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     if !many.is_empty() {
         add(
             RiskLevel::High,
@@ -72,7 +70,7 @@ pub(super) fn risks(request: &Request<'_>, plan: &Plan) -> Vec<Risk> {
     let single: Vec<&str> = plan
         .items
         .iter()
-        .filter(|item| item.replicas == 1 && !one.iter().any(|(fit, _)| fit.workload == item.fit.workload))
+        .filter(|item| item.replicas == 1 && !one.contains(&&item.fit.workload))
         .map(|item| item.fit.workload.name.as_str())
         .collect();
     if !single.is_empty() {

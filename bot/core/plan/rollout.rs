@@ -7,9 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::risk::labels;
-use super::{CardUse, Change, NodeFate, NodeOutcome, Plan, Request, Step};
+use super::{CardUse, Change, NodeFate, NodeOutcome, Plan, Request, Step, Wave};
 use crate::catalog::ProfileName;
-use crate::fit::FitReport;
+use crate::ids::WorkloadId;
 use crate::policy::Method;
 use crate::units::counted;
 
@@ -22,11 +22,20 @@ pub(super) fn rollout(plan: &Plan, request: &Request<'_>) -> Vec<Step> {
     let touched = with_fate(plan, NodeFate::Touched);
     match plan.method {
         Method::Mig => {
-            steps.extend(touched.iter().map(|node| drain_for_mig(plan, node)));
+            let (first, later) =
+                plan.waves.split_first().map_or((None, &[][..]), |(w, rest)| (Some(w), rest));
+            steps.extend(
+                first.into_iter().flat_map(|wave| drain_wave(plan, wave, request, "Before the merge")),
+            );
             steps.extend(group_first(plan));
             steps.push(merge_mig(plan, request));
-            steps.extend(touched.iter().map(|node| wait_for_slices(node)));
+            steps.extend(first.into_iter().flat_map(|wave| nodes_of(plan, wave)).map(wait_for_slices));
             steps.push(move_pods(plan));
+            for wave in later {
+                steps.extend(drain_wave(plan, wave, request, "Then"));
+                steps.push(label_wave(plan, wave, request));
+                steps.extend(nodes_of(plan, wave).into_iter().map(wait_for_slices));
+            }
         }
         Method::TimeSlicing => {
             steps.push(merge_time_slicing(plan, request));
@@ -58,24 +67,26 @@ pub(super) fn rollback(plan: &Plan, request: &Request<'_>) -> Vec<Step> {
         }
     }
     let mut commands = vec!["git revert -m 1 <merge commit>".to_owned()];
-    commands.extend(label_commands(plan, request, |previous| {
-        // Removing the MIG label changes nothing; this name is in every map.
-        previous.or_else(|| (plan.method == Method::Mig).then(|| "all-disabled".to_owned()))
-    }));
+    commands.extend(label_commands(
+        plan,
+        request,
+        |_| true,
+        |previous| {
+            // Removing the MIG label changes nothing; this name is in every map.
+            previous.or_else(|| (plan.method == Method::Mig).then(|| "all-disabled".to_owned()))
+        },
+    ));
     let mut revert =
         step("Revert the merge: the old labels and the old resource names come back with it.", commands);
     revert.wait_for = Some("the pipeline has applied the revert".to_owned());
     steps.push(revert);
     for node in &touched {
-        let mut back = step(
-            format!("Wait until {} offers its whole cards again.", node.name),
-            vec![wait_for_allocatable(&node.name, "nvidia.com/gpu", node.before.len())],
-        );
-        if plan.method == Method::Mig
-            && let Some(command) = back.commands.first_mut()
-        {
-            command.push_str(&format!(" &&\nkubectl uncordon {}", node.name));
+        let mut chain = waits(&node.name, &node.before);
+        if plan.method == Method::Mig {
+            chain.push(format!("kubectl uncordon {}", node.name));
         }
+        let mut back =
+            step(format!("Wait until {} offers what it did before.", node.name), vec![chain.join(" &&\n")]);
         back.on_failure = (plan.method == Method::Mig).then(|| stuck(request));
         steps.push(back);
     }
@@ -108,25 +119,75 @@ fn wait_for_allocatable(node: &str, resource: &str, n: usize) -> String {
     )
 }
 
-fn drain_for_mig(plan: &Plan, node: &NodeOutcome) -> Step {
+fn nodes_of<'p>(plan: &'p Plan, wave: &Wave) -> Vec<&'p NodeOutcome> {
+    plan.nodes.iter().filter(|node| wave.nodes.contains(&node.name)).collect()
+}
+
+/// Drains the nodes of a wave; first of all the nodes to borrow for it.
+fn drain_wave(plan: &Plan, wave: &Wave, request: &Request<'_>, when: &str) -> Vec<Step> {
+    let mut steps = Vec::new();
+    if wave.borrowed > 0 {
+        steps.push(borrow(wave, request));
+    }
+    steps.extend(nodes_of(plan, wave).into_iter().map(|node| drain_for_mig(wave, node, when)));
+    steps
+}
+
+fn borrow(wave: &Wave, request: &Request<'_>) -> Step {
+    let nodes = counted(wave.borrowed as usize, "node");
+    let price = request.pool.prices.values().map(|price| &price.per_hour).max();
+    let mut step = step(
+        format!("Borrow {nodes} of the same kind, until the slices on {} exist.", wave.nodes.join(", ")),
+        Vec::new(),
+    );
+    step.wait_for = Some(format!("the borrowed {nodes} offer `nvidia.com/gpu`"));
+    step.cost = Some(match price {
+        Some(price) => format!("{price} an hour each, for about an hour"),
+        None => "the price of such a node, which is not known, for about an hour".to_owned(),
+    });
+    step
+}
+
+fn drain_for_mig(wave: &Wave, node: &NodeOutcome, when: &str) -> Step {
+    let waits: Vec<&str> = wave.down.iter().map(|id| id.name.as_str()).collect();
+    let cost = if node.restarts.is_empty() {
+        "no GPU pod runs there: nothing stops".to_owned()
+    } else if wave.down.is_empty() && wave.fewer.is_empty() {
+        format!("starts again on idle cards of other nodes: {}", node.restarts.join(", "))
+    } else if wave.borrowed > 0 {
+        format!(
+            "starts again on idle cards of other nodes and on the borrowed ones: {}",
+            node.restarts.join(", ")
+        )
+    } else {
+        let downtime =
+            if waits.is_empty() { String::new() } else { format!("; downtime of {}", waits.join(", ")) };
+        format!(
+            "down from here until the slices exist (some minutes, {MIG_TIMEOUT} at most): {}{downtime}",
+            node.restarts.join(", ")
+        )
+    };
     Step {
-        what: format!("Before the merge: cordon and drain {}, so that no process uses its GPUs.", node.name),
+        what: format!("{when}: cordon and drain {}, so that no process uses its GPUs.", node.name),
         commands: vec![drain(&node.name)],
         wait_for: Some(format!("no pod with a GPU runs on {}", node.name)),
-        cost: Some(if node.restarts.is_empty() {
-            "no GPU pod runs there: nothing stops".to_owned()
-        } else {
-            format!(
-                "down from here until the slices exist (some minutes, {MIG_TIMEOUT} at most): {}{}",
-                node.restarts.join(", "),
-                downtime(plan, node)
-            )
-        }),
+        cost: Some(cost),
         on_failure: Some(
             "a PodDisruptionBudget may hold the drain: raise its replicas elsewhere first, or agree on the downtime"
                 .to_owned(),
         ),
     }
+}
+
+/// Nodes after the first wave are labelled by hand, once their pods have moved.
+fn label_wave(plan: &Plan, wave: &Wave, request: &Request<'_>) -> Step {
+    let mut step = step(
+        format!("Label {}.", wave.nodes.join(", ")),
+        label_commands(plan, request, |node| wave.nodes.iter().any(|name| name == node), |_| None),
+    );
+    step.wait_for =
+        Some("the MIG manager has seen the label: `nvidia.com/mig.config.state` is `pending`".to_owned());
+    step
 }
 
 /// For groups whose nodes come and go: slices must exist before pods ask for them.
@@ -150,42 +211,15 @@ fn group_first(plan: &Plan) -> Option<Step> {
     })
 }
 
-/// Services that have no pod elsewhere while the node is drained.
-fn downtime(plan: &Plan, node: &NodeOutcome) -> String {
-    let names: Vec<String> = outages(plan)
-        .into_iter()
-        .filter(|(_, nodes)| nodes.contains(&node.name.as_str()))
-        .map(|(fit, _)| fit.workload.name.clone())
-        .collect();
-    if names.is_empty() { String::new() } else { format!("; downtime of {}", names.join(", ")) }
-}
-
-/// Workloads whose pods all stand on nodes that are drained before the merge, with those nodes.
-pub(super) fn outages(plan: &Plan) -> Vec<(&FitReport, BTreeSet<&str>)> {
-    if plan.method != Method::Mig {
-        return Vec::new();
-    }
-    let touched: BTreeSet<&str> =
-        with_fate(plan, NodeFate::Touched).into_iter().map(|node| node.name.as_str()).collect();
-    let fits = plan.items.iter().map(|item| &item.fit).chain(plan.kept.iter().map(|kept| &kept.fit));
-    fits.filter_map(|fit| {
-        let stands_on: BTreeSet<&str> = plan
-            .nodes
-            .iter()
-            .filter(|node| {
-                node.before
-                    .iter()
-                    .any(|card| matches!(card, CardUse::Whole { workload } if *workload == fit.workload))
-            })
-            .map(|node| node.name.as_str())
-            .collect();
-        (!stands_on.is_empty() && stands_on.is_subset(&touched)).then_some((fit, stands_on))
-    })
-    .collect()
+/// Workloads of which no pod runs while nodes are drained.
+pub(super) fn outages(plan: &Plan) -> BTreeSet<&WorkloadId> {
+    plan.waves.iter().filter(|wave| wave.borrowed == 0).flat_map(|wave| &wave.down).collect()
 }
 
 fn merge_mig(plan: &Plan, request: &Request<'_>) -> Step {
-    let mut commands = label_commands(plan, request, |_| None);
+    let later: BTreeSet<&str> =
+        plan.waves.iter().skip(1).flat_map(|wave| &wave.nodes).map(String::as_str).collect();
+    let mut commands = label_commands(plan, request, |node| !later.contains(node), |_| None);
     let own_map = plan.changes.iter().any(|change| matches!(change, Change::SetMigConfig { .. }));
     if own_map {
         commands.insert(
@@ -215,11 +249,12 @@ fn merge_mig(plan: &Plan, request: &Request<'_>) -> Step {
 fn label_commands(
     plan: &Plan,
     request: &Request<'_>,
+    of: impl Fn(&str) -> bool,
     back_to: impl Fn(Option<String>) -> Option<String>,
 ) -> Vec<String> {
     let mut commands = Vec::new();
     for (key, value, nodes) in labels(plan) {
-        for (node, previous) in nodes {
+        for (node, previous) in nodes.iter().filter(|(node, _)| of(node.as_str())) {
             if request.declared.node_labels.get(node).is_some_and(|carrier| carrier.editable.is_ok()) {
                 continue;
             }
@@ -236,17 +271,35 @@ fn operator_namespace<'a>(request: &Request<'a>) -> &'a str {
     request.declared.operator.namespace.as_deref().unwrap_or("gpu-operator")
 }
 
-fn wait_for_slices(node: &NodeOutcome) -> Step {
-    let mut slices: BTreeMap<String, usize> = BTreeMap::new();
-    for card in &node.after {
-        if let CardUse::Slices { slices: cut } = card {
-            for slice in cut {
-                let resource =
-                    slice.profile.parse().map_or_else(|_| slice.profile.clone(), ProfileName::resource);
-                *slices.entry(resource).or_default() += 1;
+/// What these cards offer as resources, and how many.
+fn offers(cards: &[CardUse]) -> BTreeMap<String, usize> {
+    let mut offers: BTreeMap<String, usize> = BTreeMap::new();
+    for card in cards {
+        match card {
+            CardUse::Slices { slices } => {
+                for slice in slices {
+                    let name = slice.profile.parse();
+                    let resource = name.map_or_else(|_| slice.profile.clone(), ProfileName::resource);
+                    *offers.entry(resource).or_default() += 1;
+                }
             }
+            CardUse::Idle | CardUse::Whole { .. } => {
+                *offers.entry("nvidia.com/gpu".to_owned()).or_default() += 1;
+            }
+            CardUse::Shared { .. } | CardUse::Other { .. } => {}
         }
     }
+    offers
+}
+
+/// Commands that end when the node offers what these cards do.
+fn waits(node: &str, cards: &[CardUse]) -> Vec<String> {
+    offers(cards).iter().map(|(resource, n)| wait_for_allocatable(node, resource, *n)).collect()
+}
+
+fn wait_for_slices(node: &NodeOutcome) -> Step {
+    let slices: BTreeMap<String, usize> =
+        offers(&node.after).into_iter().filter(|(resource, _)| resource != "nvidia.com/gpu").collect();
     let mut chain: Vec<String> =
         slices.iter().map(|(resource, n)| wait_for_allocatable(&node.name, resource, *n)).collect();
     chain.push(format!("kubectl uncordon {}", node.name));
@@ -332,7 +385,7 @@ fn merge_time_slicing(plan: &Plan, request: &Request<'_>) -> Step {
     let first_time = request.declared.operator.plugin_config_map.is_none();
     let mut step = step(
         "Merge. The pipeline applies the config map and the labels.",
-        label_commands(plan, request, |_| None),
+        label_commands(plan, request, |_| true, |_| None),
     );
     step.wait_for = Some("the device plugin on the labelled nodes has restarted".to_owned());
     step.cost = Some(if first_time {

@@ -426,6 +426,7 @@ fn assemble(
             Alternative { name: "MIG".into(), n_cards: None, reason: why_not_mig(sharers, model_name) },
             nothing(sharers),
         ],
+        waves: Vec::new(),
         rollout: Vec::new(),
         rollback: Vec::new(),
         risks: Vec::new(),

@@ -2,23 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::assign::Assignment;
+use super::super::place::Placement;
 use super::super::{Change, Request, Weighed};
-use super::MIG_LABEL;
 use super::config::{Configs, names_in_use};
 use super::land::{Land, slice_of};
+use super::{MIG_LABEL, Mig};
 use crate::catalog::MigProfile;
 use crate::inventory::Node;
 
 pub(super) fn changes(
-    request: &Request<'_>,
-    weighed: &[Weighed<'_>],
+    mig: &Mig<'_, '_>,
     land: &Land<'_>,
-    found: &Assignment,
+    found: &Placement,
     configs: &Configs,
-    chain: &[&MigProfile],
-    model_name: &str,
 ) -> Vec<Change> {
+    let request = mig.request;
     let mut changes: Vec<Change> = configs
         .own
         .iter()
@@ -39,29 +37,27 @@ pub(super) fn changes(
         value: name.to_owned(),
         nodes,
     }));
-    changes.extend(resources(request, weighed, &found.converted, chain, model_name));
+    changes.extend(resources(mig, mig.weighed, &found.converted));
     changes
 }
 
 /// The pod templates that ask for a slice then.
 pub(super) fn resources(
-    request: &Request<'_>,
+    mig: &Mig<'_, '_>,
     weighed: &[Weighed<'_>],
     converted: &BTreeSet<usize>,
-    chain: &[&MigProfile],
-    model_name: &str,
 ) -> Vec<Change> {
     converted
         .iter()
         .filter_map(|i| {
             let w = &weighed[*i];
-            let profile = chain[slice_of(w)?];
+            let profile = mig.chain[slice_of(w)?];
             Some(Change::SetWorkloadResource {
                 workload: w.workload.id.clone(),
                 from: w.workload.resource.clone(),
                 to: profile.name.resource(),
                 count: w.workload.gpus_per_pod,
-                pin: pin(request, w, profile, model_name),
+                pin: pin(mig.request, w, profile, &mig.model_name),
             })
         })
         .collect()

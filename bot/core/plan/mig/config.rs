@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::assign::{Assignment, Card};
+use super::super::place::{Card, Placement};
 use super::super::{MigEntry, Request, ground};
-use super::MIG_LABEL;
-use crate::catalog::GpuModel;
+use super::{MIG_LABEL, Mig};
 use crate::catalog::operator_config::for_product;
 use crate::ids::{short_hash, slug};
+use crate::pack::Fate;
 use crate::pack::geometry::Geometry;
 
 /// Which config name each touched node gets, and what is behind names that the operator does not bring.
@@ -19,20 +19,14 @@ pub(super) struct Configs {
 }
 
 impl Configs {
-    pub(super) fn new(
-        request: &Request<'_>,
-        model_name: &str,
-        model: &GpuModel,
-        geometry: &Geometry,
-        found: &Assignment,
-    ) -> Self {
+    pub(super) fn new(mig: &Mig<'_, '_>, found: &Placement) -> Self {
         let mut configs = Self { by_node: BTreeMap::new(), own: BTreeMap::new() };
-        for &node in &found.touched {
-            let entries = entries(&found.cards[node], geometry);
-            let name = ready_made(request, model_name, model, &entries).unwrap_or_else(|| {
+        for node in found.with_fate(Fate::Touched) {
+            let entries = entries(&found.cards[node], &mig.geometry);
+            let name = ready_made(mig, &entries).unwrap_or_else(|| {
                 let text: String =
                     entries.iter().map(|e| format!("{:?}{:?};", e.cards, e.instances)).collect();
-                let name = own_name(request, &text);
+                let name = own_name(mig.request, &text);
                 configs.own.insert(name.clone(), entries.clone());
                 name
             });
@@ -47,9 +41,9 @@ fn entries(cards: &[Card], geometry: &Geometry) -> Vec<MigEntry> {
     let mut by_layout: BTreeMap<BTreeMap<String, u32>, Vec<u32>> = BTreeMap::new();
     for (index, card) in cards.iter().enumerate() {
         let mut instances = BTreeMap::new();
-        if let Card::Cut(slices) = card {
-            for (kind, ..) in slices {
-                *instances.entry(geometry.types[*kind].name.clone()).or_default() += 1;
+        if let Card::Cut(slots) = card {
+            for slot in slots {
+                *instances.entry(geometry.types[slot.kind].name.clone()).or_default() += 1;
             }
         }
         by_layout.entry(instances).or_default().push(u32::try_from(index).unwrap_or(u32::MAX));
@@ -64,17 +58,12 @@ fn entries(cards: &[Card], geometry: &Geometry) -> Vec<MigEntry> {
 }
 
 /// The operator's own name for "every card cut into this profile", when that is what is wanted and it is there.
-pub(super) fn ready_made(
-    request: &Request<'_>,
-    model_name: &str,
-    model: &GpuModel,
-    entries: &[MigEntry],
-) -> Option<String> {
+pub(super) fn ready_made(mig: &Mig<'_, '_>, entries: &[MigEntry]) -> Option<String> {
     let [MigEntry { cards, instances }] = entries else { return None };
     let (profile, count) = instances.iter().next().filter(|_| cards.is_empty() && instances.len() == 1)?;
-    let product = model.product(model_name)?;
-    let config = for_product(model, product, profile.parse().ok()?)?;
-    let operator = &request.declared.operator;
+    let product = mig.model.product(&mig.model_name)?;
+    let config = for_product(mig.model, product, profile.parse().ok()?)?;
+    let operator = &mig.request.declared.operator;
     let generated = operator.mig_config_map.is_none()
         && operator.version.as_deref().is_some_and(|version| ground::numbers(version) >= vec![26, 3]);
     // A custom map replaces the operator's own configs on every node, and its entries of that name may be anything.

@@ -2,17 +2,23 @@
 
 use std::collections::BTreeSet;
 
-use super::super::assign::{Site, Tenant};
+use super::super::place::{Card, Site, Slot, Tenant};
 use super::super::placement::{may_run, unfit};
 use super::super::{Request, Weighed};
-use crate::fit::Verdict;
+use super::Mig;
+use crate::catalog::{MigProfile, ProfileName};
+use crate::fit::{Holds, Verdict};
 use crate::inventory::{Node, Resources, Sharing};
+use crate::pack::geometry::Geometry;
 use crate::units::Mib;
 
 /// What an idle card may show as used: drivers keep some hundred MiB on large cards (metrics of A100-80 cards with
 /// drivers from 510 on). More on a card that no known pod holds is somebody's. Doubled, a small process could be
 /// overlooked and lose its card.
 pub(in crate::plan) const IDLE_FLOOR: Mib = Mib(1_024);
+
+/// What an idle slice may show as used; 6 to 15 MiB were seen. Doubled, a small CUDA context could be overlooked.
+const IDLE_SLICE_FLOOR: Mib = Mib(64);
 
 /// The pool's nodes that may be planned with, its tenants, and what was left out.
 pub(super) struct Land<'a> {
@@ -22,8 +28,15 @@ pub(super) struct Land<'a> {
     pub(super) notes: Vec<String>,
 }
 
+/// The slice type that the verdict chose, when the plan may act on it.
 pub(super) fn slice_of(weighed: &Weighed<'_>) -> Option<usize> {
     weighed.held_back.is_none().then(|| weighed.chosen()?.chain_index).flatten()
+}
+
+/// The type of a slice by the name that its driver prints.
+fn kind_of(chain: &[&MigProfile], profile: &str) -> Option<usize> {
+    let name: ProfileName = profile.parse().ok()?;
+    chain.iter().position(|known| known.is_named(name))
 }
 
 /// Kinds whose pods are not moved: they run to an end, or nothing makes them anew.
@@ -31,26 +44,41 @@ fn must_not_move(kind: &str) -> bool {
     crate::inventory::is_batch_kind(kind) || kind == "Pod" || kind == "DaemonSet" || kind == "RayCluster"
 }
 
-pub(super) fn lay_of_the_land<'a>(request: &Request<'a>, weighed: &[Weighed<'_>]) -> Land<'a> {
+pub(super) fn lay_of_the_land<'a>(mig: &Mig<'a, '_>) -> Land<'a> {
+    let (request, weighed) = (mig.request, mig.weighed);
+    let whole = mig.geometry.whole();
     let tenants: Vec<Tenant> = weighed
         .iter()
-        .map(|w| Tenant {
-            key: w.workload.id.to_string(),
-            slice: slice_of(w),
-            planned: w.planned(),
-            max_surge: w.max_surge(request.declared),
-            sites: BTreeSet::new(),
-            needs: w
-                .pods
-                .iter()
-                .map(|pod| pod.requests.map(Resources::from))
-                .reduce(|a, b| Some(a?.larger(b?)))
-                .flatten(),
+        .map(|w| {
+            let now = match &w.fit.holds {
+                Holds::Whole => whole,
+                Holds::Slice { profile } => kind_of(&mig.chain, profile).unwrap_or(whole),
+            };
+            let target = slice_of(w).filter(|target| *target != now);
+            Tenant {
+                key: w.workload.id.to_string(),
+                now,
+                target,
+                must_move: now < whole && target.is_some_and(|target| target > now),
+                planned: w.planned(),
+                max_surge: w.max_surge(request.declared),
+                spread: request.pool.spread,
+                sites: BTreeSet::new(),
+                needs: w
+                    .pods
+                    .iter()
+                    .map(|pod| pod.requests.map(Resources::from))
+                    .reduce(|a, b| Some(a?.larger(b?)))
+                    .flatten(),
+            }
         })
         .collect();
     let mut land = Land { tenants, sites: Vec::new(), nodes: Vec::new(), notes: Vec::new() };
-    for node in request.inventory.nodes.iter().filter(|node| request.pool.nodes.contains(&node.name)) {
-        match site(request, weighed, node) {
+    let mut nodes: Vec<&Node> =
+        request.inventory.nodes.iter().filter(|node| request.pool.nodes.contains(&node.name)).collect();
+    nodes.sort_by(|a, b| a.name.cmp(&b.name));
+    for node in nodes {
+        match cut_site(mig, node) {
             Ok(site) => {
                 land.sites.push(site);
                 land.nodes.push(node);
@@ -64,34 +92,111 @@ pub(super) fn lay_of_the_land<'a>(request: &Request<'a>, weighed: &[Weighed<'_>]
     }
     // Tenants keep only the replicas that stand on the nodes planned with.
     for (i, tenant) in land.tenants.iter_mut().enumerate() {
-        let here = land.sites.iter().flat_map(|site| &site.cards).filter(|card| **card == Some(i)).count();
-        let all: usize = weighed[i].pods.iter().map(|pod| pod.cards.len()).sum();
-        if here != all {
-            tenant.slice = None;
+        let here = land
+            .sites
+            .iter()
+            .flat_map(|site| &site.cards)
+            .flat_map(Card::holders)
+            .filter(|t| *t == i)
+            .count();
+        let all: usize = weighed[i].pods.iter().map(|pod| pod.cards.len() + pod.slices.len()).sum();
+        let scattered = here != all;
+        if scattered || weighed[i].workload.gpus_per_pod > 1 {
             tenant.planned = u32::try_from(here).unwrap_or(u32::MAX);
         }
-        if weighed[i].workload.gpus_per_pod > 1 {
-            tenant.planned = u32::try_from(here).unwrap_or(u32::MAX);
+        if scattered {
+            (tenant.target, tenant.must_move) = (None, false);
         }
     }
     land
 }
 
+/// A node whose cards may be cut already, as far as its slices are known.
+fn cut_site(mig: &Mig<'_, '_>, node: &Node) -> Result<Site, String> {
+    if node.sharing() != Sharing::Mig {
+        return site(mig.request, mig.weighed, node);
+    }
+    let unnamed = mig.weighed.iter().any(|w| {
+        let here = w.pods.iter().any(|pod| pod.node == node.name && !pod.slices.is_empty());
+        here && ProfileName::from_resource(&w.workload.resource).is_none()
+    });
+    if unnamed || node.label("nvidia.com/mig.strategy").is_some_and(|strategy| strategy != "mixed") {
+        return Err("its cards are cut, and its slices are not named by their profile".to_owned());
+    }
+    let mut site = plain_site(mig.request, mig.weighed, node, Sharing::Mig)?;
+    for (card, known) in site.cards.iter_mut().zip(&node.cards).filter(|(_, known)| !known.slices.is_empty())
+    {
+        if matches!(card, Card::Whole(Some(_))) {
+            return Err(format!("a pod seems to hold all of {}, which is cut", known.uuid));
+        }
+        *card = Card::Cut(slots(mig, known)?);
+    }
+    Ok(site)
+}
+
+/// The slices of a card with their holders, at places where they can be.
+fn slots(mig: &Mig<'_, '_>, card: &crate::inventory::Card) -> Result<Vec<Slot>, String> {
+    let mut held: Vec<(usize, Option<usize>)> = Vec::new();
+    for slice in &card.slices {
+        let kind = kind_of(&mig.chain, &slice.profile)
+            .ok_or_else(|| format!("`{}` on {} is a slice that no plan can use", slice.profile, card.uuid))?;
+        let mut holders = mig.weighed.iter().enumerate().flat_map(|(t, w)| {
+            let here = w.pods.iter().flat_map(|pod| &pod.slices);
+            here.filter(|id| id.card == card.uuid && id.id == slice.id).map(move |_| t)
+        });
+        let holder = holders.next();
+        if holders.next().is_some() {
+            return Err(format!("two pods hold one slice of {}", card.uuid));
+        }
+        let used = slice.used_now.unwrap_or_default();
+        if holder.is_none() && used > IDLE_SLICE_FLOOR {
+            return Err(format!("{used} are in use in a slice of {}, which no known pod holds", card.uuid));
+        }
+        held.push((kind, holder));
+    }
+    placed(&mig.geometry, held).ok_or_else(|| format!("{} is cut in a way that is not known", card.uuid))
+}
+
+/// Starts for slices whose own are not known.
+fn placed(geometry: &Geometry, mut held: Vec<(usize, Option<usize>)>) -> Option<Vec<Slot>> {
+    let mut counts = vec![0u32; geometry.whole()];
+    for (kind, _) in &held {
+        counts[*kind] += 1;
+    }
+    let mut slots: Vec<Slot> = Vec::new();
+    for (kind, start) in geometry.place(&counts)? {
+        let at = held.iter().position(|(known, _)| *known == kind)?;
+        slots.push(Slot { kind, start, holder: held.remove(at).1 });
+    }
+    slots.sort_by_key(|slot| slot.start);
+    Some(slots)
+}
+
+/// A node of whole cards.
 pub(in crate::plan) fn site(
     request: &Request<'_>,
     weighed: &[Weighed<'_>],
     node: &Node,
 ) -> Result<Site, String> {
     match node.sharing() {
-        Sharing::Whole => {}
-        Sharing::Mig => return Err("its cards are cut by MIG already".to_owned()),
+        Sharing::Whole => plain_site(request, weighed, node, Sharing::Whole),
+        Sharing::Mig => Err("its cards are cut by MIG already".to_owned()),
         Sharing::TimeSlicing { replicas } => {
-            return Err(format!("its cards are time-sliced already ({replicas} replicas)"));
+            Err(format!("its cards are time-sliced already ({replicas} replicas)"))
         }
         Sharing::Mps { replicas } => {
-            return Err(format!("its cards are shared by MPS already ({replicas} replicas)"));
+            Err(format!("its cards are shared by MPS already ({replicas} replicas)"))
         }
     }
+}
+
+/// The node as if no card of it were cut.
+fn plain_site(
+    request: &Request<'_>,
+    weighed: &[Weighed<'_>],
+    node: &Node,
+    sharing: Sharing,
+) -> Result<Site, String> {
     if let Some(why) = unfit(node) {
         return Err(why);
     }
@@ -103,7 +208,7 @@ pub(in crate::plan) fn site(
     let mut held = Resources::default();
     for (t, w) in weighed.iter().enumerate() {
         for pod in w.pods.iter().filter(|pod| pod.node == node.name) {
-            if pod.cards.is_empty() {
+            if pod.cards.is_empty() && pod.slices.is_empty() {
                 return Err(format!(
                     "which card {}/{} holds is not known",
                     w.workload.id.namespace, pod.name
@@ -121,23 +226,21 @@ pub(in crate::plan) fn site(
                 }
             }
             held = held.plus(pod.requests.unwrap_or_default().into());
-            frozen |= pod.cards.len() > 1
+            frozen |= pod.cards.len() + pod.slices.len() > 1
                 || w.workload.gpus_per_pod > 1
                 || must_not_move(&w.workload.id.kind)
                 || matches!(w.fit.verdict, Verdict::Excluded { .. });
         }
     }
-    if cards.iter().all(Option::is_none) {
+    if sharing == Sharing::Whole && cards.iter().all(Option::is_none) {
         return Err("no pod holds a GPU there today".to_owned());
     }
     if let Some(stranger) = request.inventory.unattributed_pods.iter().find(|pod| pod.node == node.name) {
         return Err(format!("{} asks for a GPU there, and who owns it is not known", stranger.pod));
     }
-    let ghost = node
-        .cards
-        .iter()
-        .zip(&cards)
-        .find(|(card, holder)| holder.is_none() && card.used_now.is_some_and(|used| used > IDLE_FLOOR));
+    let ghost = node.cards.iter().zip(&cards).find(|(card, holder)| {
+        holder.is_none() && card.slices.is_empty() && card.used_now.is_some_and(|used| used > IDLE_FLOOR)
+    });
     if let Some((card, _)) = ghost {
         return Err(format!(
             "{} are in use on {}, which no known pod holds: a pod that sees GPUs without asking for one, perhaps",
@@ -150,5 +253,13 @@ pub(in crate::plan) fn site(
         _ => None,
     };
     let price = request.pool.price_of(node).map_or(1, |price| price.per_hour.micros.max(1));
-    Ok(Site { name: node.name.clone(), cards, frozen, cost: price, room })
+    let carrier = request.declared.node_labels.get(&node.name);
+    Ok(Site {
+        name: node.name.clone(),
+        cards: cards.into_iter().map(Card::Whole).collect(),
+        frozen,
+        cost: price,
+        room,
+        labelled_by_merge: carrier.is_some_and(|carrier| carrier.editable.is_ok()),
+    })
 }

@@ -12,17 +12,17 @@ mod group;
 
 use std::collections::BTreeSet;
 
-use super::assign::{self, Assignment, Card, Wishes};
-use super::pool::{Spread, Waves};
-use super::saving::{Saving, saving};
-use super::{Alternative, Confidence, Goal, Plan, PoolKind, Proof, Request, Weighed, time_slicing};
+use super::place::{self, Answer, Bound, Card, Placement, Wishes};
+use super::pool::Waves;
+use super::saving::{Autoscaled, saving};
+use super::{Alternative, Goal, Plan, PoolKind, Proof, Request, Weighed, time_slicing};
 use crate::catalog::{GpuModel, MigProfile};
 use crate::fit::Reason;
 use crate::inventory::Node;
-use crate::pack::cards::fewest_cards;
+use crate::pack::Fate;
 use crate::pack::geometry::{Geometry, SliceType};
 use crate::policy::Method;
-use crate::units::{Mib, counted, thousands};
+use crate::units::{Mib, counted, first_few, thousands};
 use change::changes;
 pub(super) use change::label_today;
 use config::Configs;
@@ -34,14 +34,28 @@ use outcome::{items, outcomes};
 /// Node label that the MIG manager acts on.
 pub(super) const MIG_LABEL: &str = "nvidia.com/mig.config";
 
+/// A pool of one card model that can be cut.
+pub(super) struct Mig<'a, 'w> {
+    request: &'w Request<'a>,
+    weighed: &'w [Weighed<'a>],
+    /// Product name of the cards, as DCGM prints it.
+    model_name: String,
+    model: &'a GpuModel,
+    /// Profiles that a fit may choose, smallest first.
+    chain: Vec<&'a MigProfile>,
+    /// The same for the packer.
+    geometry: Geometry,
+}
+
 /// The best plan by MIG, or why there is none.
 pub(super) fn plan(request: &Request<'_>, weighed: &[Weighed<'_>]) -> Result<Plan, Vec<Reason>> {
     let (model_name, model) = one_model(request, weighed)?;
     let chain = model.plain_profiles();
     let geometry = geometry(model, &chain);
+    let mig = Mig { request, weighed, model_name, model, chain, geometry };
     match request.pool.kind {
-        PoolKind::Static => by_node(request, weighed, &model_name, model, &chain, &geometry),
-        PoolKind::Elastic => group::by_group(request, weighed, &model_name, model, &chain, &geometry),
+        PoolKind::Static => by_node(&mig),
+        PoolKind::Elastic => group::by_group(&mig),
     }
 }
 
@@ -87,56 +101,104 @@ fn geometry(model: &GpuModel, chain: &[&MigProfile]) -> Geometry {
     }
 }
 
-fn by_node(
-    request: &Request<'_>,
-    weighed: &[Weighed<'_>],
-    model_name: &str,
-    model: &GpuModel,
-    chain: &[&MigProfile],
-    geometry: &Geometry,
-) -> Result<Plan, Vec<Reason>> {
-    let land = lay_of_the_land(request, weighed);
+fn by_node(mig: &Mig<'_, '_>) -> Result<Plan, Vec<Reason>> {
+    let (request, pool) = (mig.request, mig.request.pool);
+    let land = lay_of_the_land(mig);
     let wishes = Wishes {
-        goal: request.pool.goal,
-        spread: request.pool.spread,
-        spare_cards: request.pool.spare_cards,
-        concurrent_rollouts: request.pool.concurrent_rollouts,
-        waves: request.pool.waves,
+        goal: pool.goal,
+        spare_cards: pool.spare_cards,
+        concurrent_rollouts: pool.concurrent_rollouts,
+        waves: pool.waves,
+        max_layouts: None,
     };
-    let Some(found) = assign::assign(geometry, &land.tenants, &land.sites, wishes) else {
-        let with_downtime = Wishes { waves: Waves::AllowDowntime, ..wishes };
-        return Err(match assign::assign(geometry, &land.tenants, &land.sites, with_downtime) {
-            Some(found) => vec![needs_downtime(request, &land, &found)],
-            None => nothing_gained(geometry, &land, request),
-        });
+    let (found, bound) = match place::place(&mig.geometry, &land.tenants, &land.sites, wishes) {
+        Answer::Gain(found, bound) => (found, bound),
+        Answer::NoOrder { nodes, borrowed } => return Err(vec![needs_downtime(request, &nodes, borrowed)]),
+        Answer::Nothing(bound) => return Err(nothing_gained(mig, &land, &bound)),
     };
-    let configs = Configs::new(request, model_name, model, geometry, &found);
-    let mut plan = skeleton(request, weighed, &found.converted, model_name, model);
+    let configs = Configs::new(mig, &found);
+    let mut plan = Plan::of(request, Method::Mig, mig.model, &mig.model_name);
+    plan.kept = kept(mig.weighed, &found.converted);
     plan.notes = land.notes.clone();
     plan.notes.extend(others_on_drained_nodes(&land, &found));
-    plan.changes = changes(request, weighed, &land, &found, &configs, chain, model_name);
-    plan.nodes = outcomes(request, weighed, &land, &found, geometry);
-    plan.items = items(request, weighed, &land, &found, geometry, chain);
-    plan.proof = proof(&land, &found);
-    plan.alternatives = alternatives(request, weighed, &found);
-    plan.saving =
-        saving(request, &plan.nodes, assign::autoscaled(&land.tenants, &land.sites, &found.converted));
-    if found.spread < request.pool.spread {
-        plan.notes.push(format!(
-            "the replicas of some workloads could not be spread over two {}s: one failure takes all of them",
-            if request.pool.spread == Spread::Node { "node" } else { "card" }
-        ));
-    }
+    plan.notes.extend(still_together(&land, &found));
+    plan.changes = changes(mig, &land, &found, &configs);
+    plan.nodes = outcomes(mig, &land, &found);
+    plan.items = items(mig, &land, &found);
+    plan.waves = waves(mig, &land, &found);
+    plan.proof = proof(&land, &found, &bound, pool.goal);
+    plan.alternatives = alternatives(mig, &found.converted);
+    plan.saving = saving(request, &plan.nodes, autoscaled(mig, &land, &found.converted));
     Ok(plan)
 }
 
-/// Pods without a GPU that are drained along, DaemonSets among them; what they ask for is all that is known of them.
-fn others_on_drained_nodes(land: &Land<'_>, found: &Assignment) -> Vec<String> {
-    found
-        .freed
+/// Workloads that stay as they are, with the reason.
+fn kept(weighed: &[Weighed<'_>], converted: &BTreeSet<usize>) -> Vec<super::Kept> {
+    let stays = weighed.iter().enumerate().filter(|(i, _)| !converted.contains(i));
+    stays
+        .map(|(_, w)| {
+            let mut kept = w.kept();
+            if kept.reasons.is_empty() {
+                let moved = "would fit a slice, but moving it frees nothing more for its restart";
+                kept.reasons.push(Reason::new("not-needed", moved));
+            }
+            kept
+        })
+        .collect()
+}
+
+/// Whole cards that autoscalers may add: today, and for those that keep whole cards.
+fn autoscaled(mig: &Mig<'_, '_>, land: &Land<'_>, converted: &BTreeSet<usize>) -> Autoscaled {
+    let holders = |i: usize| {
+        land.sites.iter().flat_map(|site| &site.cards).flat_map(Card::holders).filter(|t| *t == i).count()
+    };
+    let missing: Vec<(usize, u32)> = land
+        .tenants
         .iter()
-        .chain(&found.touched)
-        .filter_map(|&i| {
+        .enumerate()
+        .filter(|(_, tenant)| tenant.now == mig.geometry.whole())
+        .map(|(i, tenant)| (i, tenant.planned.saturating_sub(place::count(holders(i)))))
+        .collect();
+    Autoscaled {
+        before: missing.iter().map(|(_, n)| n).sum(),
+        after: missing.iter().filter(|(i, _)| !converted.contains(i)).map(|(_, n)| n).sum(),
+    }
+}
+
+/// The waves of a placement in the plan's words.
+fn waves(mig: &Mig<'_, '_>, land: &Land<'_>, found: &Placement) -> Vec<super::Wave> {
+    let names = |tenants: &BTreeSet<usize>| {
+        tenants.iter().map(|tenant| mig.weighed[*tenant].workload.id.clone()).collect()
+    };
+    found
+        .waves
+        .iter()
+        .map(|wave| super::Wave {
+            nodes: wave.sites.iter().map(|site| land.sites[*site].name.clone()).collect(),
+            down: names(&wave.down),
+            fewer: names(&wave.fewer),
+            borrowed: wave.borrowed,
+        })
+        .collect()
+}
+
+/// Replicas that stood on one node and do so then, although they should be apart.
+fn still_together(land: &Land<'_>, found: &Placement) -> Option<String> {
+    let names: Vec<&str> = found.together.iter().map(|tenant| land.tenants[*tenant].key.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "all replicas stand on one node, as they do today: one failure takes all of them: {}",
+            first_few(&names, 3, ", ")
+        )
+    })
+}
+
+/// Pods without a GPU that are drained along, DaemonSets among them; what they ask for is all that is known of them.
+fn others_on_drained_nodes(land: &Land<'_>, found: &Placement) -> Vec<String> {
+    let drained = |i: &usize| found.fates[*i] != Fate::Untouched;
+    (0..land.sites.len())
+        .filter(drained)
+        .filter_map(|i| {
             let others = land.nodes[i].allocatable?.minus(land.sites[i].room?);
             (others.cpu_milli > 0 || others.memory_bytes > 0).then(|| {
                 format!(
@@ -152,8 +214,9 @@ fn others_on_drained_nodes(land: &Land<'_>, found: &Assignment) -> Vec<String> {
 }
 
 /// The only plans take all replicas of a workload down, which the pool's rules do not allow.
-fn needs_downtime(request: &Request<'_>, land: &Land<'_>, found: &Assignment) -> Reason {
-    let nodes: Vec<&str> = found.touched.iter().map(|i| land.sites[*i].name.as_str()).collect();
+fn needs_downtime(request: &Request<'_>, nodes: &[String], borrowed: u32) -> Reason {
+    let price = request.pool.prices.values().map(|price| &price.per_hour).max();
+    let price = price.map_or_else(String::new, |price| format!(", at {price} an hour each"));
     Reason::new(
         "needs-downtime",
         format!(
@@ -163,36 +226,32 @@ fn needs_downtime(request: &Request<'_>, land: &Land<'_>, found: &Assignment) ->
             match request.pool.waves {
                 Waves::SingleReplica => "that for workloads of one replica alone",
                 Waves::NoDowntime => "it for nobody",
-                Waves::AllowDowntime => "it",
+                Waves::Borrow | Waves::AllowDowntime => "it",
             }
         ),
     )
-    .with_advice("set `waves: allow-downtime` for the pool, or give the workload a replica on another node")
+    .with_advice(format!(
+        "set `waves: borrow` for the pool: {} more for the duration{price} would keep everybody up; or set `waves: \
+         allow-downtime`, or give the workload a replica on another node",
+        counted(borrowed as usize, "node")
+    ))
 }
 
 /// Why slices bring nothing.
-fn nothing_gained(geometry: &Geometry, land: &Land<'_>, request: &Request<'_>) -> Vec<Reason> {
-    let held = land.sites.iter().flat_map(|site| &site.cards).filter(|card| card.is_some()).count();
-    let in_use = held + assign::autoscaled(&land.tenants, &land.sites, &BTreeSet::new()).before as usize;
-    let everything: Vec<u32> = (0..=geometry.whole())
-        .map(|slot| {
-            land.tenants
-                .iter()
-                .filter(|tenant| tenant.slice.unwrap_or(geometry.whole()) == slot)
-                .map(|tenant| tenant.planned)
-                .sum()
-        })
-        .collect();
-    let needed = fewest_cards(geometry, &everything);
+fn nothing_gained(mig: &Mig<'_, '_>, land: &Land<'_>, bound: &Bound) -> Vec<Reason> {
+    let in_use = land.sites.iter().flat_map(|site| &site.cards).filter(|card| card.in_use()).count()
+        + autoscaled(mig, land, &BTreeSet::new()).before as usize;
+    let goal = mig.request.pool.goal;
     let mut reason = Reason::new(
         "nothing-gained",
         format!(
-            "slices would need {} of the {in_use} cards that pods hold or autoscalers may add, and that frees no whole {}",
-            counted(needed.n_cards as usize, "card"),
-            if request.pool.goal == Goal::Bill { "node" } else { "card" }
+            "slices would need {} at least of the {in_use} that pods hold or autoscalers may add, and no way was found \
+             that frees a whole {}",
+            counted(bound.n_busy as usize, "card"),
+            if goal == Goal::Bill { "node" } else { "card" }
         ),
     );
-    if request.pool.goal == Goal::Bill && (needed.n_cards as usize) < in_use {
+    if goal == Goal::Bill && (bound.n_busy as usize) < in_use {
         reason = reason.with_advice("set `goal: capacity` for the pool to free cards on nodes that stay");
     }
     let mut reasons = vec![reason];
@@ -200,53 +259,8 @@ fn nothing_gained(geometry: &Geometry, land: &Land<'_>, request: &Request<'_>) -
     reasons
 }
 
-fn skeleton(
-    request: &Request<'_>,
-    weighed: &[Weighed<'_>],
-    converted: &BTreeSet<usize>,
-    model_name: &str,
-    model: &GpuModel,
-) -> Plan {
-    Plan {
-        pool: request.pool.id.clone(),
-        pool_kind: request.pool.kind,
-        goal: request.pool.goal,
-        model: model.id.clone(),
-        model_name: model_name.to_owned(),
-        method: Method::Mig,
-        changes: Vec::new(),
-        items: Vec::new(),
-        kept: weighed
-            .iter()
-            .enumerate()
-            .filter(|(i, _)| !converted.contains(i))
-            .map(|(_, w)| {
-                let mut kept = w.kept();
-                if kept.reasons.is_empty() {
-                    kept.reasons.push(Reason::new(
-                        "not-needed",
-                        "would fit a slice, but moving it frees nothing more for its restart",
-                    ));
-                }
-                kept
-            })
-            .collect(),
-        nodes: Vec::new(),
-        saving: Saving::default(),
-        proof: Proof { n_cards: 0, proven: false, sentences: Vec::new() },
-        alternatives: Vec::new(),
-        rollout: Vec::new(),
-        rollback: Vec::new(),
-        risks: Vec::new(),
-        confidence: Confidence::Low,
-        confidence_reason: String::new(),
-        notes: Vec::new(),
-        overrides: Vec::new(),
-        fingerprint: String::new(),
-    }
-}
-
-fn proof(land: &Land<'_>, found: &Assignment) -> Proof {
+/// Why the cuts cannot be fewer, and the nodes that stay neither; or how far from the bound it is.
+fn proof(land: &Land<'_>, found: &Placement, bound: &Bound, goal: Goal) -> Proof {
     let mut sentences = Vec::new();
     let certificate = &found.cut.certificate;
     let mut rows: Vec<_> = certificate.rows.iter().enumerate().collect();
@@ -255,40 +269,84 @@ fn proof(land: &Land<'_>, found: &Assignment) -> Proof {
         let binding = Some(i) == certificate.binding;
         sentences.push(if binding { format!("{row}; no plan can use fewer") } else { format!("also {row}") });
     }
+    let cut_anew = |i: &usize| found.fates[*i] == Fate::Touched;
+    let is_cut = |card: &&Card| matches!(card, Card::Cut(_));
+    let n_new: usize =
+        (0..land.sites.len()).filter(cut_anew).map(|i| found.cards[i].iter().filter(is_cut).count()).sum();
+    let more = n_new.saturating_sub(found.cut.n_cards as usize);
+    if more > 0 {
+        sentences.push(format!(
+            "{} more {} cut, so that replicas are apart or run where they may",
+            thousands(more as u64),
+            if more == 1 { "card is" } else { "cards are" }
+        ));
+    }
     let whole_then = found.cards.iter().flatten().filter(|card| matches!(card, Card::Whole(Some(_)))).count();
     if whole_then > 0 {
         sentences.push(format!("{} stay whole", counted(whole_then, "card")));
     }
-    let kept = land.sites.len() - found.freed.len();
-    let most = assign::fewest_nodes(&land.sites, found.fewest.n_cards) as usize;
-    if !found.freed.is_empty() {
-        sentences.push(if kept == most {
-            format!(
-                "even if every workload that may were moved into slices, the pool would need {} and so {}: no plan \
-                 can keep fewer",
-                counted(found.fewest.n_cards as usize, "card"),
-                counted(most, "node")
-            )
-        } else {
-            format!(
-                "every plan keeps {} at least; this one keeps {kept}, and whether fewer would do is not proven",
-                counted(most, "node")
-            )
-        });
+    let in_use = found.cards.iter().flatten().filter(|card| card.in_use()).count();
+    let (sentence, reached) = match goal {
+        Goal::Bill => kept_nodes(land, found, bound),
+        Goal::Capacity => busy_cards(in_use, bound),
+    };
+    sentences.extend(sentence);
+    Proof { n_cards: place::count(in_use), proven: certificate.proven && more == 0 && reached, sentences }
+}
+
+fn kept_nodes(land: &Land<'_>, found: &Placement, bound: &Bound) -> (Option<String>, bool) {
+    let kept: Vec<&place::Site> = land
+        .sites
+        .iter()
+        .zip(&found.fates)
+        .filter(|(_, fate)| **fate != Fate::Freed)
+        .map(|(s, _)| s)
+        .collect();
+    if kept.len() == land.sites.len() {
+        return (None, true);
     }
-    let n_cut = found.cards.iter().flatten().filter(|card| matches!(card, Card::Cut(_))).count();
-    let cut_proven = certificate.proven && n_cut as u64 == u64::from(found.cut.n_cards - certificate.whole);
-    Proof {
-        n_cards: u32::try_from(n_cut + whole_then).unwrap_or(u32::MAX),
-        proven: cut_proven && (found.freed.is_empty() || kept == most),
-        sentences,
+    let least = bound.n_nodes as usize;
+    let cost: i64 = kept.iter().map(|site| site.cost).sum();
+    if cost == bound.cost {
+        let sentence = format!(
+            "whoever moves into slices, the pods need {} at least and so {}: no plan can keep less",
+            counted(bound.n_cards as usize, "card"),
+            counted(least, "node")
+        );
+        return (Some(sentence), true);
     }
+    let sentence = if kept.len() > least {
+        format!(
+            "every plan keeps {} at least; this one keeps {}, and whether fewer would do is not proven",
+            counted(least, "node"),
+            kept.len()
+        )
+    } else {
+        "whether cheaper nodes could be kept instead is not proven".to_owned()
+    };
+    (Some(sentence), false)
+}
+
+fn busy_cards(in_use: usize, bound: &Bound) -> (Option<String>, bool) {
+    let least = bound.n_busy as usize;
+    if in_use <= least {
+        let sentence = format!(
+            "whoever moves into slices, the pods need {} at least: no plan can use fewer",
+            counted(least, "card")
+        );
+        return (Some(sentence), true);
+    }
+    let sentence = format!(
+        "every plan uses {} at least; this one uses {in_use}, and whether fewer would do is not proven",
+        counted(least, "card")
+    );
+    (Some(sentence), false)
 }
 
 /// Time-slicing where policy allows it for all that move, and doing nothing.
-fn alternatives(request: &Request<'_>, weighed: &[Weighed<'_>], found: &Assignment) -> Vec<Alternative> {
-    let moved: Vec<&Weighed<'_>> = found.converted.iter().map(|i| &weighed[*i]).collect();
-    vec![time_slicing::alternative(request, &moved), nothing(&moved)]
+fn alternatives(mig: &Mig<'_, '_>, converted: &BTreeSet<usize>) -> Vec<Alternative> {
+    let moved: Vec<&Weighed<'_>> = converted.iter().map(|i| &mig.weighed[*i]).collect();
+    vec![time_slicing::alternative(mig.request, &moved), nothing(&moved)]
 }
 
 /// Leaving things as they are.

@@ -2,34 +2,28 @@
 
 use std::collections::BTreeSet;
 
-use super::super::assign::{Assignment, Card};
+use super::super::place::{Card, Placement};
 use super::super::{CardUse, Item, NodeFate, NodeOutcome, Request, SliceUse, Weighed};
+use super::Mig;
 use super::land::{Land, slice_of};
-use crate::catalog::MigProfile;
 use crate::ids::WorkloadId;
 use crate::inventory::Sharing;
+use crate::pack::Fate;
 use crate::pack::geometry::Geometry;
 use crate::units::Mib;
 
-pub(super) fn outcomes(
-    request: &Request<'_>,
-    weighed: &[Weighed<'_>],
-    land: &Land<'_>,
-    found: &Assignment,
-    geometry: &Geometry,
-) -> Vec<NodeOutcome> {
+pub(super) fn outcomes(mig: &Mig<'_, '_>, land: &Land<'_>, found: &Placement) -> Vec<NodeOutcome> {
+    let (request, weighed, geometry) = (mig.request, mig.weighed, &mig.geometry);
     let id = |tenant: usize| weighed[tenant].workload.id.clone();
     let mut outcomes: Vec<NodeOutcome> = land
         .sites
         .iter()
         .enumerate()
         .map(|(i, site)| {
-            let fate = if found.freed.contains(&i) {
-                NodeFate::Freed
-            } else if found.touched.contains(&i) {
-                NodeFate::Touched
-            } else {
-                NodeFate::Untouched
+            let fate = match found.fates[i] {
+                Fate::Freed => NodeFate::Freed,
+                Fate::Touched => NodeFate::Touched,
+                Fate::Untouched => NodeFate::Untouched,
             };
             let restarts = weighed
                 .iter()
@@ -43,11 +37,7 @@ pub(super) fn outcomes(
             NodeOutcome {
                 name: site.name.clone(),
                 fate,
-                before: site
-                    .cards
-                    .iter()
-                    .map(|holder| holder.map_or(CardUse::Idle, |t| CardUse::Whole { workload: id(t) }))
-                    .collect(),
+                before: site.cards.iter().map(|card| card_use(card, geometry, &id)).collect(),
                 after: found.cards[i].iter().map(|card| card_use(card, geometry, &id)).collect(),
                 restarts,
                 per_hour: request.pool.price_of(land.nodes[i]).map(|price| price.per_hour.clone()),
@@ -107,50 +97,38 @@ fn card_use(card: &Card, geometry: &Geometry, id: &impl Fn(usize) -> WorkloadId)
     match card {
         Card::Whole(None) => CardUse::Idle,
         Card::Whole(Some(tenant)) => CardUse::Whole { workload: id(*tenant) },
-        Card::Cut(slices) => CardUse::Slices {
-            slices: slices
+        Card::Cut(slots) => CardUse::Slices {
+            slices: slots
                 .iter()
-                .map(|(kind, start, holder)| SliceUse {
-                    profile: geometry.types[*kind].name.clone(),
-                    start: *start,
-                    workload: holder.map(id),
+                .map(|slot| SliceUse {
+                    profile: geometry.types[slot.kind].name.clone(),
+                    start: slot.start,
+                    workload: slot.holder.map(id),
                 })
                 .collect(),
         },
     }
 }
 
-pub(super) fn items(
-    request: &Request<'_>,
-    weighed: &[Weighed<'_>],
-    land: &Land<'_>,
-    found: &Assignment,
-    geometry: &Geometry,
-    chain: &[&MigProfile],
-) -> Vec<Item> {
+pub(super) fn items(mig: &Mig<'_, '_>, land: &Land<'_>, found: &Placement) -> Vec<Item> {
     found
         .converted
         .iter()
         .filter_map(|t| {
-            let w = &weighed[*t];
+            let w = &mig.weighed[*t];
             let slice = slice_of(w)?;
             let after: BTreeSet<String> = land
                 .sites
                 .iter()
                 .zip(&found.cards)
-                .filter(|(_, cards)| {
-                    cards.iter().any(|card| match card {
-                        Card::Cut(slices) => slices.iter().any(|(_, _, holder)| *holder == Some(*t)),
-                        Card::Whole(_) => false,
-                    })
-                })
+                .filter(|(_, cards)| cards.iter().flat_map(Card::holders).any(|holder| holder == *t))
                 .map(|(site, _)| site.name.clone())
                 .collect();
             Some(item(
-                request,
+                mig.request,
                 w,
-                geometry.types[slice].name.clone(),
-                w.chosen().and_then(|c| c.memory).unwrap_or(chain[slice].memory_min),
+                mig.geometry.types[slice].name.clone(),
+                w.chosen().and_then(|c| c.memory).unwrap_or(mig.chain[slice].memory_min),
                 after,
             ))
         })

@@ -1,0 +1,214 @@
+//! In which order nodes can be drained and cut, and who has no card meanwhile.
+//!
+//! A merge changes every label that stands in the repository at once, and the MIG manager fails on a card in use: such
+//! nodes are drained together, before the merge. Nodes that are labelled by hand follow one after the other, as their
+//! pods find room in what exists by then: old pods on idle whole cards, and, once the merge has changed their
+//! templates, new pods in the slices that are there already.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Board, Card, Placement, count};
+use crate::inventory::Resources;
+use crate::pack::Fate;
+use crate::plan::pool::Waves;
+
+/// Nodes that are drained and cut together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::plan) struct Wave {
+    /// The nodes, by index.
+    pub(in crate::plan) sites: Vec<usize>,
+    /// Tenants of which no pod runs until the slices exist, by index.
+    pub(in crate::plan) down: BTreeSet<usize>,
+    /// Tenants of which some pods find no card until then, and others run.
+    pub(in crate::plan) fewer: BTreeSet<usize>,
+    /// Nodes to borrow, so that nobody is down.
+    pub(in crate::plan) borrowed: u32,
+}
+
+/// The order for a placement; `None` when the pool's `waves` allow none.
+pub(super) fn order(board: &Board<'_>, placement: &Placement) -> Option<Vec<Wave>> {
+    let mut yard = Yard::new(board, Some(placement));
+    let (together, mut later): (Vec<usize>, Vec<usize>) =
+        placement.with_fate(Fate::Touched).partition(|site| board.sites[*site].labelled_by_merge);
+    let mut waves = Vec::new();
+    if !together.is_empty() {
+        waves.push(yard.allowed(yard.drain(&together))?);
+        yard.cut(&together);
+    }
+    while !later.is_empty() {
+        let best = later.iter().map(|site| yard.drain(&[*site])).min_by_key(|wave| {
+            (!yard.tolerates(wave), wave.down.len(), wave.fewer.len(), wave.sites.clone())
+        })?;
+        let mut wave = yard.allowed(best)?;
+        // Nodes that nobody stands on can go along with any other.
+        let empty = later.iter().copied().filter(|site| !wave.sites.contains(site) && yard.is_empty(*site));
+        let with: Vec<usize> = wave.sites.iter().copied().chain(empty.collect::<Vec<_>>()).collect();
+        wave.sites = with;
+        later.retain(|site| !wave.sites.contains(site));
+        yard.cut(&wave.sites);
+        waves.push(wave);
+    }
+    Some(waves)
+}
+
+/// Nodes that would have to be borrowed for a placement made without regard to downtime.
+pub(super) fn borrowed(board: &Board<'_>, placement: &Placement) -> u32 {
+    let mut yard = Yard::new(board, Some(placement));
+    placement.waves.iter().fold(0, |most, wave| {
+        let drained = yard.drain(&wave.sites);
+        let needed = yard.to_borrow(&drained);
+        yard.cut(&wave.sites);
+        most.max(needed)
+    })
+}
+
+/// Whether these sites may be drained together before anything is cut.
+pub(super) fn may_drain(board: &Board<'_>, sites: &[usize]) -> bool {
+    let yard = Yard::new(board, None);
+    yard.tolerates(&yard.drain(sites))
+}
+
+/// The pool while it is changed.
+struct Yard<'b, 'a> {
+    board: &'b Board<'a>,
+    /// `None`: nothing is cut yet.
+    placement: Option<&'b Placement>,
+    /// Old pods by site and tenant.
+    old: Vec<BTreeMap<usize, u32>>,
+    /// Free slots by site and type and, last, idle cards, on sites that are not drained.
+    free: Vec<Vec<u32>>,
+    room: Vec<Option<Resources>>,
+    done: BTreeSet<usize>,
+}
+
+impl<'b, 'a> Yard<'b, 'a> {
+    fn new(board: &'b Board<'a>, placement: Option<&'b Placement>) -> Self {
+        let mut old = vec![BTreeMap::new(); board.sites.len()];
+        let mut free = vec![vec![0u32; board.whole() + 1]; board.sites.len()];
+        let mut room: Vec<Option<Resources>> = board.sites.iter().map(|site| site.room).collect();
+        for (i, site) in board.sites.iter().enumerate() {
+            for card in &site.cards {
+                for tenant in card.holders() {
+                    *old[i].entry(tenant).or_insert(0) += 1;
+                    let needs = board.tenants[tenant].needs.unwrap_or_default();
+                    room[i] = room[i].map(|room| room.minus(needs));
+                }
+                match card {
+                    Card::Whole(holder) => free[i][board.whole()] += u32::from(holder.is_none()),
+                    Card::Cut(slots) => {
+                        for slot in slots.iter().filter(|slot| slot.holder.is_none()) {
+                            free[i][slot.kind] += 1;
+                        }
+                    }
+                }
+            }
+        }
+        Self { board, placement, old, free, room, done: BTreeSet::new() }
+    }
+
+    fn is_empty(&self, site: usize) -> bool {
+        self.old[site].values().all(|n| *n == 0)
+    }
+
+    /// What happens to pods when these sites are drained now.
+    fn drain(&self, sites: &[usize]) -> Wave {
+        let (mut free, mut room) = (self.free.clone(), self.room.clone());
+        let mut homeless: BTreeMap<usize, u32> = BTreeMap::new();
+        for site in sites {
+            for (tenant, n) in &self.old[*site] {
+                let t = &self.board.tenants[*tenant];
+                for _ in 0..*n {
+                    let refuge = t.sites.iter().copied().find(|to| {
+                        !sites.contains(to)
+                            && !self.done.contains(to)
+                            && free[*to][t.now] > 0
+                            && matches!((t.needs, room[*to]), (Some(needs), Some(room)) if needs.fits_in(room))
+                    });
+                    match refuge {
+                        Some(to) => {
+                            free[to][t.now] -= 1;
+                            room[to] = room[to].map(|room| room.minus(t.needs.unwrap_or_default()));
+                        }
+                        None => *homeless.entry(*tenant).or_insert(0) += 1,
+                    }
+                }
+            }
+        }
+        let (down, fewer) =
+            homeless.iter().map(|(t, n)| (*t, *n)).partition::<Vec<_>, _>(|(t, n)| self.running(*t) <= *n);
+        Wave {
+            sites: sites.to_vec(),
+            down: down.into_iter().map(|(t, _)| t).collect(),
+            fewer: fewer.into_iter().map(|(t, _)| t).collect(),
+            borrowed: 0,
+        }
+    }
+
+    /// Pods of the tenant that run now, old and new.
+    fn running(&self, tenant: usize) -> u32 {
+        self.old.iter().filter_map(|site| site.get(&tenant)).sum::<u32>() + self.new_pods(tenant)
+    }
+
+    /// Seats in slices that exist for a tenant that moves.
+    fn new_pods(&self, tenant: usize) -> u32 {
+        let Some(placement) = self.placement else { return 0 };
+        if !placement.converted.contains(&tenant) || self.done.is_empty() {
+            return 0;
+        }
+        let exists = |site: &usize| self.done.contains(site) || placement.fates[*site] == Fate::Untouched;
+        (0..placement.cards.len())
+            .filter(exists)
+            .flat_map(|site| &placement.cards[site])
+            .map(|card| count(card.holders().filter(|holder| *holder == tenant).count()))
+            .sum()
+    }
+
+    fn tolerates(&self, wave: &Wave) -> bool {
+        match self.board.wishes.waves {
+            Waves::AllowDowntime | Waves::Borrow => true,
+            Waves::SingleReplica => wave.down.iter().all(|tenant| self.board.present(*tenant) == 1),
+            Waves::NoDowntime => wave.down.is_empty(),
+        }
+    }
+
+    fn allowed(&self, wave: Wave) -> Option<Wave> {
+        let borrowed = if self.board.wishes.waves == Waves::Borrow { self.to_borrow(&wave) } else { 0 };
+        self.tolerates(&wave).then_some(Wave { borrowed, ..wave })
+    }
+
+    /// Nodes of the largest size that hold the pods of everybody who would be down.
+    fn to_borrow(&self, wave: &Wave) -> u32 {
+        let pods: u32 = wave
+            .down
+            .iter()
+            .flat_map(|tenant| wave.sites.iter().filter_map(|site| self.old[*site].get(tenant)))
+            .sum();
+        let cards = self.board.sites.iter().map(|site| count(site.cards.len())).max().unwrap_or(1);
+        pods.div_ceil(cards.max(1))
+    }
+
+    /// The sites are cut; pods that move follow into what exists, the others come back to their cards.
+    fn cut(&mut self, sites: &[usize]) {
+        let Some(placement) = self.placement else { return };
+        self.done.extend(sites);
+        for site in sites {
+            self.old[*site].retain(|tenant, _| !placement.converted.contains(tenant));
+        }
+        let moved: Vec<usize> = placement
+            .converted
+            .iter()
+            .copied()
+            .filter(|tenant| self.new_pods(*tenant) >= self.board.present(*tenant))
+            .collect();
+        for tenant in moved {
+            let t = &self.board.tenants[tenant];
+            for (site, old) in self.old.iter_mut().enumerate() {
+                if let Some(n) = old.remove(&tenant) {
+                    self.free[site][t.now] += n;
+                    let needs = t.needs.unwrap_or_default().times(n);
+                    self.room[site] = self.room[site].map(|room| room.plus(needs));
+                }
+            }
+        }
+    }
+}
