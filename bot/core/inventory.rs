@@ -6,8 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::catalog::product_name::{LabelMig, ProductLabel};
 use crate::ids::WorkloadId;
 use crate::units::{Mib, Money};
+
+/// Stands for a slice's profile where nothing says which it is: DCGM printed none, and no object of Kubernetes names it.
+/// It is no profile name, so that whatever reads one refuses it.
+pub const UNKNOWN_PROFILE: &str = "unknown";
 
 /// One cluster at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -115,7 +120,9 @@ impl Node {
             .or_else(|| self.label("nvidia.com/cuda.driver-version.full"))
     }
 
-    /// How the node's cards are handed out today.
+    /// How the node's cards are handed out today. Under MIG some cards may be whole: [`Card::is_cut`] tells them apart,
+    /// and `nvidia_com_gpu` in [`Node::gpu_allocatable`] counts the whole ones alone, unless
+    /// [`Node::slices_as_gpus`] says otherwise.
     pub fn sharing(&self) -> Sharing {
         let replicas = self.label("nvidia.com/gpu.replicas").and_then(|text| text.parse::<u32>().ok());
         let strategy = self.label("nvidia.com/gpu.sharing-strategy");
@@ -123,8 +130,8 @@ impl Node {
             self.gpu_allocatable.iter().any(|(name, n)| name.ends_with("_shared") && *n > 0);
         let product_shared =
             self.label("nvidia.com/gpu.product").is_some_and(|product| product.ends_with("-SHARED"));
-        if self.cards.iter().any(|card| !card.slices.is_empty())
-            || self.gpu_allocatable.iter().any(|(name, n)| name.starts_with("nvidia_com_mig_") && *n > 0)
+        if self.cards.iter().any(Card::is_cut)
+            || self.offers_slices()
             || self.label("nvidia.com/gpu.product").is_some_and(|product| product.contains("-MIG-"))
         {
             return Sharing::Mig;
@@ -148,6 +155,57 @@ impl Node {
             return Sharing::TimeSlicing { replicas };
         }
         Sharing::Whole
+    }
+
+    /// Strategy `mixed`: slices are offered under names of their own.
+    fn offers_slices(&self) -> bool {
+        self.gpu_allocatable.iter().any(|(name, n)| name.starts_with("nvidia_com_mig_") && *n > 0)
+    }
+
+    /// The profile of the slices that the node hands out as `nvidia.com/gpu` (strategy `single`), in list spelling;
+    /// [`UNKNOWN_PROFILE`] where nothing says which. `None`: `nvidia.com/gpu` is a whole card here.
+    pub fn slices_as_gpus(&self) -> Option<String> {
+        if self.sharing() != Sharing::Mig || self.offers_slices() {
+            return None;
+        }
+        match self.label("nvidia.com/gpu.product").map(|label| ProductLabel::parse(label).mig) {
+            Some(LabelMig::Every(profile)) => return Some(profile.to_string()),
+            Some(LabelMig::Invalid) => return Some(UNKNOWN_PROFILE.to_owned()),
+            Some(LabelMig::Absent) | None => {}
+        }
+        let whole = self.cards.iter().filter(|card| !card.is_cut()).count() as u64;
+        let offered = self.gpu_allocatable.get("nvidia_com_gpu").copied();
+        let single = match self.label("nvidia.com/mig.strategy") {
+            Some("mixed") => false,
+            Some("single") => true,
+            // More whole cards on offer than there are: some of them are slices.
+            Some(_) | None => offered.is_none_or(|offered| offered > whole),
+        };
+        let mut profiles = self.cards.iter().flat_map(|card| &card.slices).map(|slice| &slice.profile);
+        let first = profiles.next();
+        single.then(|| match first {
+            Some(first) if profiles.all(|other| other == first) => first.clone(),
+            Some(_) | None => UNKNOWN_PROFILE.to_owned(),
+        })
+    }
+
+    /// The node's slices are handed to several pods each: time-slicing or MPS on top of MIG.
+    pub fn slices_are_shared(&self) -> bool {
+        let several = |value: &str| value.parse::<u32>().is_ok_and(|n| n > 1);
+        let each = |(key, value): (&String, &String)| {
+            key.starts_with("nvidia_com_mig_") && key.ends_with("_replicas") && several(value)
+        };
+        let offered = |(name, n): (&String, &u64)| {
+            name.starts_with("nvidia_com_mig_") && name.ends_with("_shared") && *n > 0
+        };
+        self.sharing() == Sharing::Mig
+            && (self.labels.iter().any(each)
+                || self.gpu_allocatable.iter().any(offered)
+                || self.slices_as_gpus().is_some()
+                    && (self.label("nvidia.com/gpu.replicas").is_some_and(several)
+                        || self
+                            .label("nvidia.com/gpu.product")
+                            .is_some_and(|label| ProductLabel::parse(label).shared)))
     }
 }
 
@@ -177,9 +235,9 @@ pub struct Card {
     pub uuid: String,
     /// DCGM's `modelName`.
     pub model_name: String,
-    /// `FB_USED + FB_FREE`, which leaves out reserved memory. `None`: not seen.
+    /// `FB_USED + FB_FREE`, which leaves out reserved memory; never that of one instance. `None`: not seen.
     pub used_plus_free: Option<Mib>,
-    /// Memory in use now, whoever uses it. `None`: not seen.
+    /// Memory in use now, whoever uses it; never that of one instance. `None`: not seen, as on most cut cards.
     pub used_now: Option<Mib>,
     /// MIG instances seen on it, by id. Empty: MIG is off, or nothing is cut.
     pub slices: Vec<Slice>,
@@ -187,12 +245,20 @@ pub struct Card {
     pub driver_version: Option<String>,
 }
 
+impl Card {
+    /// It is cut into MIG instances: nobody can hold it whole.
+    pub fn is_cut(&self) -> bool {
+        !self.slices.is_empty()
+    }
+}
+
 /// One MIG instance of a card.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Slice {
     /// DCGM's `GPU_I_ID`, opaque; one card has no two of the same.
     pub id: String,
-    /// DCGM's `GPU_I_PROFILE`, as the driver prints it: `2g.10gb`.
+    /// List spelling of DCGM's `GPU_I_PROFILE`, `2g.10gb`; where that is missing or leaves out the attribute, of the
+    /// resource that its pod asks for. [`UNKNOWN_PROFILE`] where neither says.
     pub profile: String,
     /// `FB_USED + FB_FREE` of the instance. `None`: not seen.
     pub usable: Option<Mib>,
@@ -286,7 +352,9 @@ pub struct Workload {
     pub id: WorkloadId,
     /// GPUs that one pod asks for.
     pub gpus_per_pod: u32,
-    /// The resource it asks for, as Kubernetes spells it: `nvidia.com/gpu`.
+    /// The resource that its pods ask for now, else asked for last, as Kubernetes spells it: `nvidia.com/gpu`,
+    /// `nvidia.com/mig-1g.10gb.me`. A name that may stand for several stays as kube-state-metrics prints it:
+    /// `nvidia_com_mig_1g_24gb_me`.
     pub resource: String,
     /// Names of the containers that ask for it.
     pub containers: BTreeSet<String>,

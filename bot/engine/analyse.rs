@@ -127,6 +127,7 @@ impl Engine {
             matchers: cluster.prometheus.matchers.clone(),
             concurrency: cluster.prometheus.concurrency(),
             model_memory: self.model_memory(),
+            profile_names: self.catalog().profile_names(),
             ..MeasureSettings::new(&cluster.name, inputs.at)
         };
         let measurement = measure(source, &wanted, progress).await.with_context(|| {

@@ -196,11 +196,7 @@ impl<S: Source> DayReader<'_, S> {
                 looked.insert(place.clone(), rows);
             }
             let rows = looked.get(&place).and_then(Option::as_ref);
-            let bound = readings
-                .by_key
-                .get(&key_of)
-                .and_then(|reading| self.bounds.get(&reading.model_name))
-                .copied();
+            let bound = readings.by_key.get(&key_of).and_then(|reading| self.bounds.of(reading));
             let good = rows.map(|rows| good_values(rows, topic, &key_of, bound, &jobs));
             readings.repair(topic, &key_of, good.as_deref().filter(|good| !good.is_empty()));
         }

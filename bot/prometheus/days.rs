@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures_util::{StreamExt, stream};
 use jiff::civil::Date;
 use jiff::{SignedDuration, Timestamp};
+use slicewright_core::catalog::ProfileName;
 use slicewright_core::ids::WorkloadId;
-use slicewright_core::units::Mib;
 use slicewright_core::usage::fold::CardReading;
 use slicewright_core::usage::fold::{DayFacts, PodDay, PodName};
 
@@ -15,15 +15,17 @@ use super::discover::{Discovery, whole};
 use super::owners::{self, KindName, Owners, PodOwner, Resolved};
 use super::query::{self, Shard};
 use super::response::Series;
-use super::{AskError, Source};
+use super::rows::Bounds;
+use super::{AskError, Source, slices};
 
 /// Reads days one after another.
 pub(super) struct DayReader<'a, S> {
     pub(super) source: &'a S,
     pub(super) tally: &'a Tally,
     pub(super) discovery: &'a Discovery,
-    /// Memory above which a reading cannot be true, by model.
-    pub(super) bounds: BTreeMap<String, Mib>,
+    pub(super) bounds: Bounds,
+    /// Every MIG profile that a resource may stand for.
+    pub(super) names: &'a BTreeSet<ProfileName>,
     pub(super) shards: Vec<Shard>,
     pub(super) concurrency: usize,
     pub(super) repairs_left: u32,
@@ -275,7 +277,7 @@ impl<S: Source> DayReader<'_, S> {
                 shared: wish.and_then(|wish| {
                     wish.by_resource.keys().find_map(|resource| owners::shares(resource)).map(str::to_owned)
                 }),
-                slice_profile: resource.strip_prefix("nvidia_com_mig_").map(owners::mig_profile),
+                slice_profile: slices::asked_profile(resource, self.names),
             });
             seen.push(SeenPod {
                 pod: pod.clone(),
@@ -382,10 +384,12 @@ pub(super) fn last_moment(end: Timestamp) -> Timestamp {
     end.checked_sub(SignedDuration::from_millis(1)).unwrap_or(end)
 }
 
+/// Slices with names of their own are left out: they are no seats on a card.
 fn add_node_gpus(rows: &[Series], into: &mut BTreeMap<String, u64>) {
     for row in rows {
         if let (Some(node), Some(resource), Some(n)) = (row.label("node"), row.label("resource"), row.value())
             && owners::is_gpu(resource)
+            && !slices::is_slice(resource)
         {
             *into.entry(node.to_owned()).or_default() += whole(n);
         }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use slicewright_core::inventory::Inventory;
-use slicewright_core::units::counted;
-use slicewright_core::usage::fold::Folded;
+use slicewright_core::inventory::{Inventory, UNKNOWN_PROFILE};
+use slicewright_core::units::{Mib, counted};
+use slicewright_core::usage::fold::{Folded, NodeToday};
 use slicewright_core::usage::{DataGap, DataQuality, Finding, Severity};
 
 use super::discover::Discovery;
@@ -108,6 +108,7 @@ pub(super) fn quality(
         );
     }
     gaps(&mut list, folded);
+    slices(&mut list, now);
     if found.has("hami_vgpu_memory_used_bytes") {
         list.note(
             "hami",
@@ -250,6 +251,59 @@ fn gaps(list: &mut Findings, folded: &Folded) {
             "incomplete-answer",
             format!("part of the window could not be read: {what}"),
             "nothing is proposed for the workloads of that day; run again when the server answers in full",
+        );
+    }
+}
+
+/// Memory that an idle slice shows at most; 6 to 15 MiB were read on real ones.
+const IDLE_SLICE: Mib = Mib(64);
+
+fn slices(list: &mut Findings, now: &Today) {
+    let all = || now.cards.values().flat_map(|(card, _)| card.slices.iter().map(move |slice| (card, slice)));
+    let mut unnamed = all().filter(|(_, slice)| slice.profile == UNKNOWN_PROFILE);
+    if let Some((card, slice)) = unnamed.next() {
+        list.warning(
+            "unknown-mig-profiles",
+            format!(
+                "{} without one clear `GPU_I_PROFILE`, such as instance {} of card {}",
+                counted(1 + unnamed.count(), "MIG instance"),
+                slice.id,
+                card.uuid
+            ),
+            "update the DCGM exporter to a version that knows the driver; a slice of unknown size is not judged",
+        );
+    }
+    let held: BTreeSet<(&str, &str)> =
+        now.held_slices.values().flatten().map(|id| (id.card.as_str(), id.id.as_str())).collect();
+    let mut strangers = all().filter(|(card, slice)| {
+        slice.used_now > Some(IDLE_SLICE) && !held.contains(&(card.uuid.as_str(), slice.id.as_str()))
+    });
+    if let Some((card, slice)) = strangers.next() {
+        list.warning(
+            "slices-in-use-without-a-pod",
+            format!(
+                "{} in use without a pod on the reading, such as instance {} of card {}",
+                counted(1 + strangers.count(), "MIG instance"),
+                slice.id,
+                card.uuid
+            ),
+            "check that the exporter attributes pods to instances, and whether another scheduler hands them out",
+        );
+    }
+    let today = now.nodes_today();
+    let unread: Vec<&String> = today
+        .iter()
+        .filter(|(_, today)| matches!(today, NodeToday::UnreadSlices(_)))
+        .map(|(name, _)| name)
+        .collect();
+    if let (true, Some(first)) = (now.has_cards(), unread.first()) {
+        list.warning(
+            "unread-mig-slices",
+            format!(
+                "the exporter shows no MIG instance on {} whose GPUs are slices, such as `{first}`",
+                counted(unread.len(), "node")
+            ),
+            DataGap::WholeCardReadings.advice(),
         );
     }
 }

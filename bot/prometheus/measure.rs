@@ -10,17 +10,19 @@ use std::time::Instant;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
+use slicewright_core::catalog::ProfileName;
 use slicewright_core::ids::WorkloadId;
 use slicewright_core::inventory::{Inventory, Pod, UnattributedPod, Workload};
 use slicewright_core::units::Mib;
 use slicewright_core::usage::fold::{FoldSettings, Folder, PodName};
-use slicewright_core::usage::{Measured, Window};
+use slicewright_core::usage::{Measured, Window, WorkloadProfile};
 
 use super::chunks::{Stretch, Tally};
 use super::days::{DayReader, SeenPod};
 use super::discover::{Discovery, discover};
-use super::owners::{KindName, Owners, kubernetes_resource};
+use super::owners::{KindName, Owners};
 use super::query::Shard;
+use super::slices::kubernetes_resource;
 use super::today::{self, Today};
 use super::{AskError, Source, findings};
 
@@ -42,6 +44,8 @@ pub struct MeasureSettings {
     pub concurrency: usize,
     /// Whole memory by DCGM's `modelName`, from the catalog: used where the cluster does not say.
     pub model_memory: BTreeMap<String, Mib>,
+    /// Every MIG profile of the catalog: what a resource's name, as kube-state-metrics prints it, may stand for.
+    pub profile_names: BTreeSet<ProfileName>,
     /// Second looks at readings that cannot be true, a run. What is left over is refused.
     pub max_repairs: u32,
 }
@@ -57,6 +61,7 @@ impl MeasureSettings {
             samples_per_query: 50_000_000,
             concurrency: 2,
             model_memory: BTreeMap::new(),
+            profile_names: BTreeSet::new(),
             max_repairs: 200,
         }
     }
@@ -142,7 +147,8 @@ pub async fn measure(
     progress.step(0, total, "looking which metrics there are");
     let found = discover(source, &tally, &settings.matchers, settings.now).await.map_err(failed)?;
     progress.step(1, total, "reading the cluster as it is now");
-    let now = today::read(source, &tally, &found, settings.now, concurrency).await.map_err(failed)?;
+    let names = &settings.profile_names;
+    let now = today::read(source, &tally, &found, names, settings.now, concurrency).await.map_err(failed)?;
 
     let window = Window {
         first: days.first().map_or(Date::ZERO, |(day, _)| *day),
@@ -156,7 +162,9 @@ pub async fn measure(
         window,
         card_memory,
         usable_memory: now.used_plus_free.clone(),
-        shared_nodes: now.shared_nodes(),
+        slice_memory: now.slice_memory.clone(),
+        nodes_today: now.nodes_today(),
+        held_now: now.held_now(names),
         framework_says: now.framework_says.clone(),
     });
     // Cards may have been more earlier: half as many again.
@@ -166,6 +174,7 @@ pub async fn measure(
         tally: &tally,
         discovery: &found,
         bounds: now.bounds(&settings.model_memory),
+        names,
         shards: Shard::cut(per_day.div_ceil(settings.samples_per_query.max(1))),
         concurrency,
         repairs_left: settings.max_repairs,
@@ -196,7 +205,7 @@ pub async fn measure(
             profile.kernel_width_p95 = None;
         }
     }
-    let inventory = ledger.inventory(&settings.cluster, &now);
+    let inventory = ledger.inventory(settings, &now, &folded.profiles);
     let data_quality = findings::quality(&found, &now, &folded, &inventory, settings.window_days);
     let measured = Measured {
         profiles: folded.profiles,
@@ -282,7 +291,13 @@ impl Ledger {
             .collect()
     }
 
-    fn inventory(&self, cluster: &str, now: &Today) -> Inventory {
+    fn inventory(
+        &self,
+        settings: &MeasureSettings,
+        now: &Today,
+        profiles: &BTreeMap<WorkloadId, WorkloadProfile>,
+    ) -> Inventory {
+        let mut resources: BTreeMap<&WorkloadId, BTreeMap<&str, usize>> = BTreeMap::new();
         let mut pods: BTreeMap<&WorkloadId, Vec<Pod>> = BTreeMap::new();
         let mut unattributed = Vec::new();
         for (name, pod) in &now.pods {
@@ -296,11 +311,12 @@ impl Ledger {
                 });
                 continue;
             };
+            *resources.entry(id).or_default().entry(&pod.resource).or_default() += 1;
             pods.entry(id).or_default().push(Pod {
                 name: name.name.clone(),
                 node: pod.node.clone(),
                 cards: now.held.get(name).into_iter().flatten().cloned().collect(),
-                slices: Vec::new(),
+                slices: now.held_slices.get(name).into_iter().flatten().cloned().collect(),
                 requests: pod.requests,
             });
         }
@@ -309,6 +325,11 @@ impl Ledger {
             .iter()
             .map(|(id, seen)| {
                 let pods = pods.remove(id).unwrap_or_default();
+                // While it rolls out, what most of its pods ask for.
+                let asked = resources.get(id).and_then(|asked| {
+                    asked.iter().min_by_key(|(_, n)| std::cmp::Reverse(**n)).map(|(resource, _)| *resource)
+                });
+                let held = profiles.get(id).and_then(|profile| profile.slice.as_deref());
                 let (kind, name) = &seen.controller;
                 let key = (kind.clone(), id.namespace.clone(), name.clone());
                 let running = u32::try_from(pods.len()).unwrap_or(u32::MAX);
@@ -323,7 +344,11 @@ impl Ledger {
                 Workload {
                     id: id.clone(),
                     gpus_per_pod: seen.gpus,
-                    resource: kubernetes_resource(&seen.resource),
+                    resource: kubernetes_resource(
+                        asked.unwrap_or(&seen.resource),
+                        &settings.profile_names,
+                        held,
+                    ),
                     containers: seen.containers.iter().filter(|name| !name.is_empty()).cloned().collect(),
                     replicas: now.replicas.get(&key).copied().unwrap_or(running),
                     hpa_max,
@@ -343,7 +368,7 @@ impl Ledger {
                 card.driver_version = self.drivers.get(&card.uuid).cloned();
             }
         }
-        Inventory { cluster: cluster.to_owned(), nodes, workloads, unattributed_pods: unattributed }
+        Inventory { cluster: settings.cluster.clone(), nodes, workloads, unattributed_pods: unattributed }
     }
 }
 

@@ -26,6 +26,8 @@ mod discover;
 
 mod rows;
 
+mod slices;
+
 mod owners;
 
 mod days;
@@ -33,6 +35,8 @@ mod days;
 mod cards;
 
 mod today;
+
+mod held;
 
 mod findings;
 

@@ -192,36 +192,6 @@ fn normalised(kind: String, name: String) -> KindName {
     (kind, name)
 }
 
-/// A GPU resource as kube-state-metrics prints it, as Kubernetes spells it.
-pub(super) fn kubernetes_resource(sanitised: &str) -> String {
-    if let Some(rest) = sanitised.strip_prefix("nvidia_com_mig_") {
-        let (profile, shared) = match rest.strip_suffix("_shared") {
-            Some(profile) => (profile, ".shared"),
-            None => (rest, ""),
-        };
-        return format!("nvidia.com/mig-{}{shared}", mig_profile(profile).replace('+', "."));
-    }
-    match sanitised {
-        "nvidia_com_gpu" => "nvidia.com/gpu".to_owned(),
-        "nvidia_com_gpu_shared" => "nvidia.com/gpu.shared".to_owned(),
-        other => match other.strip_prefix("nvidia_com_") {
-            Some(rest) => format!("nvidia.com/{}", rest.replace('_', "-")),
-            None => other.to_owned(),
-        },
-    }
-}
-
-/// `1g_10gb_me` → `1g.10gb+me`, the list spelling.
-pub(super) fn mig_profile(sanitised: &str) -> String {
-    let mut parts = sanitised.split('_');
-    let (g, gb) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-    let rest: Vec<&str> = parts.collect();
-    match rest.as_slice() {
-        [] => format!("{g}.{gb}"),
-        rest => format!("{g}.{gb}+{}", rest.join(".")),
-    }
-}
-
 /// Whether a resource stands for a GPU or a part of one, and not for memory or a network card.
 pub(super) fn is_gpu(resource: &str) -> bool {
     resource == "nvidia_com_gpu"
@@ -302,19 +272,8 @@ mod tests {
     }
 
     #[test]
-    fn resources_are_mapped_back_by_table() {
-        for (from, to) in [
-            ("nvidia_com_gpu", "nvidia.com/gpu"),
-            ("nvidia_com_gpu_shared", "nvidia.com/gpu.shared"),
-            ("nvidia_com_mig_1g_5gb", "nvidia.com/mig-1g.5gb"),
-            ("nvidia_com_mig_1g_10gb_me", "nvidia.com/mig-1g.10gb.me"),
-            ("nvidia_com_mig_1g_5gb_shared", "nvidia.com/mig-1g.5gb.shared"),
-        ] {
-            assert_eq!(kubernetes_resource(from), to);
-        }
-        assert_eq!(mig_profile("1g_10gb_me"), "1g.10gb+me");
-        assert!(
-            is_gpu("nvidia_com_mig_7g_40gb") && !is_gpu("nvidia_com_gpumem") && !is_gpu("nvidia_com_hostdev")
-        );
+    fn memory_and_network_are_no_gpus() {
+        assert!(is_gpu("nvidia_com_mig_7g_40gb") && is_gpu("nvidia_com_gpu_shared"));
+        assert!(!is_gpu("nvidia_com_gpumem") && !is_gpu("nvidia_com_hostdev"));
     }
 }

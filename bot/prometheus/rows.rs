@@ -7,6 +7,7 @@ use slicewright_core::usage::fold::{CardReading, PodName, SliceName};
 
 use super::discover::whole;
 use super::response::Series;
+use super::slices::{agreed, printed_profile};
 
 /// What a question about cards was about; the order is that of the queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,6 +39,27 @@ pub(super) struct Readings {
     pub(super) suspects: Vec<(Topic, Key)>,
     /// Highest memory as read, in MiB, also where it cannot be true.
     raw_peaks: BTreeMap<Key, u64>,
+    /// Profiles printed for one instance. A card that was cut anew may use the same number for another profile.
+    profiles: BTreeMap<Key, BTreeSet<String>>,
+}
+
+/// Memory above which a reading cannot be true.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Bounds {
+    /// Of whole cards, by model.
+    pub(super) cards: BTreeMap<String, Mib>,
+    /// Of MIG slices, by model and profile.
+    pub(super) slices: BTreeMap<(String, String), Mib>,
+}
+
+impl Bounds {
+    pub(super) fn of(&self, reading: &CardReading) -> Option<Mib> {
+        let slice = reading
+            .slice
+            .as_ref()
+            .and_then(|slice| self.slices.get(&(reading.model_name.clone(), slice.profile.clone())).copied());
+        slice.or_else(|| self.cards.get(&reading.model_name).copied())
+    }
 }
 
 /// INT32 and larger blanks of DCGM: no reading at all.
@@ -104,8 +126,9 @@ impl Readings {
             ..CardReading::default()
         });
         if let Some(id) = &key.1 {
-            let profile = row.label("GPU_I_PROFILE").unwrap_or("unknown").to_owned();
-            reading.slice.get_or_insert(SliceName { id: id.clone(), profile });
+            let printed = self.profiles.entry(key.clone()).or_default();
+            printed.extend(printed_profile(row));
+            reading.slice = Some(SliceName { id: id.clone(), profile: agreed(printed) });
         }
         if let Some(model) = row.first_label(&["modelName", "modelname"])
             && reading.model_name.is_empty()
@@ -145,11 +168,10 @@ impl Readings {
         self.samples.clear();
     }
 
-    /// Finds memory above what the model has.
-    pub(super) fn check_memory(&mut self, bounds: &BTreeMap<String, Mib>) {
+    /// Finds memory above what the card or the slice has.
+    pub(super) fn check_memory(&mut self, bounds: &Bounds) {
         for (key, reading) in &self.by_key {
-            let bound = bounds.get(&reading.model_name);
-            if reading.slice.is_none() && bound.is_some_and(|bound| reading.peak > Some(*bound)) {
+            if bounds.of(reading).is_some_and(|bound| reading.peak > Some(bound)) {
                 self.suspects.push((Topic::Peak, key.clone()));
             }
         }
@@ -283,6 +305,44 @@ mod tests {
         let reading = &readings.by_key[&key];
         assert_eq!(reading.compute_p99[2].unwrap().to_string(), "95.7 %");
         assert_eq!(reading.impossible, Some(2_147_483_632));
+    }
+
+    #[test]
+    fn a_number_that_two_profiles_used_on_one_day_names_none() {
+        let mut readings = Readings::default();
+        let mut read = |profile: &str| {
+            let labels = [
+                ("UUID", "GPU-a"),
+                ("GPU_I_ID", "5"),
+                ("GPU_I_PROFILE", profile),
+                ("namespace", "a"),
+                ("pod", "nb-0"),
+            ];
+            readings.add(Topic::Peak, &[row(&labels, 900.0)], &BTreeSet::new());
+            readings.by_key.first_key_value().unwrap().1.slice.clone().unwrap().profile
+        };
+        let printed = ["<<<NULL>>>", "2g.10gb", "2g.10gb", "1g.5gb", "2g.10gb"].map(&mut read);
+        assert_eq!(printed, ["unknown", "2g.10gb", "2g.10gb", "unknown", "unknown"]);
+    }
+
+    #[test]
+    fn a_slice_holds_no_more_than_slices_of_its_profile_do() {
+        let mut readings = Readings::default();
+        let read = |id, profile| {
+            row(
+                &[("UUID", "GPU-a"), ("modelName", "M"), ("GPU_I_ID", id), ("GPU_I_PROFILE", profile)],
+                9_000.0,
+            )
+        };
+        readings.add(Topic::Peak, &[read("1", "1g.5gb"), read("2", "2g.10gb")], &BTreeSet::new());
+        let bounds = Bounds {
+            cards: BTreeMap::from([("M".to_owned(), Mib(40_960))]),
+            slices: BTreeMap::from([(("M".to_owned(), "1g.5gb".to_owned()), Mib(6_000))]),
+        };
+        readings.check_memory(&bounds);
+        let suspects: Vec<&str> =
+            readings.suspects.iter().filter_map(|(_, (_, id, _))| id.as_deref()).collect();
+        assert_eq!(suspects, ["1"]);
     }
 
     #[test]

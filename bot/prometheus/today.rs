@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::{StreamExt, stream};
 use jiff::Timestamp;
-use slicewright_core::inventory::{Card, Node, PodRequests, Resources, Sharing, Slice, Taint};
+use slicewright_core::catalog::ProfileName;
+use slicewright_core::inventory::{Card, Node, PodRequests, Resources, SliceId, Taint};
 use slicewright_core::units::{Mib, Money};
 use slicewright_core::usage::fold::PodName;
 
@@ -14,7 +15,7 @@ use super::discover::{Discovery, whole};
 use super::owners::pod_name;
 use super::query::{FB_FREE, FB_TOTAL, GPUS, VLLM_CONFIG};
 use super::response::Series;
-use super::rows::{BLANK_MIB, holder};
+use super::rows::holder;
 use super::{Ask, AskError, Source};
 
 /// Everything that is read at `now`.
@@ -23,8 +24,12 @@ pub(super) struct Today {
     pub(super) nodes: BTreeMap<String, Node>,
     /// Pods that ask for GPUs now.
     pub(super) pods: BTreeMap<PodName, PodNow>,
-    /// Pods on readings of now → cards.
+    /// Pods on readings of now → whole cards.
     pub(super) held: BTreeMap<PodName, BTreeSet<String>>,
+    /// Pods on readings of now → MIG instances.
+    pub(super) held_slices: BTreeMap<PodName, BTreeSet<SliceId>>,
+    /// Profiles printed for one instance.
+    pub(super) printed: BTreeMap<SliceId, BTreeSet<String>>,
     /// Cards by UUID, with the host that the exporter names.
     pub(super) cards: BTreeMap<String, (Card, Option<String>)>,
     pub(super) replicas: BTreeMap<(String, String, String), u32>,
@@ -35,6 +40,7 @@ pub(super) struct Today {
     pub(super) framebuffer: BTreeMap<String, Mib>,
     /// `FB_USED + FB_FREE` of whole cards by model, the largest seen.
     pub(super) used_plus_free: BTreeMap<String, Mib>,
+    /// The same of MIG instances by model and profile, the smallest seen.
     pub(super) slice_memory: BTreeMap<String, BTreeMap<String, Mib>>,
     /// Framework and evidence by pod.
     pub(super) framework_says: BTreeMap<PodName, (String, String)>,
@@ -46,6 +52,8 @@ pub(super) struct Today {
 pub(super) struct PodNow {
     pub(super) node: String,
     pub(super) running: bool,
+    /// The GPU resource that it asks for, as kube-state-metrics prints it.
+    pub(super) resource: String,
     pub(super) requests: Option<PodRequests>,
 }
 
@@ -77,6 +85,7 @@ pub(super) async fn read<S: Source>(
     source: &S,
     tally: &Tally,
     discovery: &Discovery,
+    names: &BTreeSet<ProfileName>,
     now: Timestamp,
     concurrency: usize,
 ) -> Result<Today, AskError> {
@@ -198,16 +207,19 @@ pub(super) async fn read<S: Source>(
         }
     }
     for (pod, wish) in &wished {
-        if wish.gpus().is_some() {
-            let node = wish.node.clone().unwrap_or_default();
-            today
-                .pods
-                .insert(pod.clone(), PodNow { node, running: !has("kube_pod_status_phase"), requests: None });
+        if let Some((resource, _, _)) = wish.gpus() {
+            let now = PodNow {
+                node: wish.node.clone().unwrap_or_default(),
+                running: !has("kube_pod_status_phase"),
+                resource: resource.to_owned(),
+                requests: None,
+            };
+            today.pods.insert(pod.clone(), now);
         }
     }
-    let names: BTreeSet<String> = today.pods.keys().map(|pod| pod.namespace.clone()).collect();
+    let namespaces: BTreeSet<String> = today.pods.keys().map(|pod| pod.namespace.clone()).collect();
     let mut asks = Vec::new();
-    for piece in q.namespaces(names.into_iter()) {
+    for piece in q.namespaces(namespaces.into_iter()) {
         if has("kube_pod_status_phase") {
             asks.push((Q::Running, "running-now", "running pods", q.running_now(&piece)));
         }
@@ -228,7 +240,7 @@ pub(super) async fn read<S: Source>(
     for (kind, rows) in all(source, tally, asks, now, concurrency).await? {
         today.take(kind, &rows, discovery);
     }
-    today.join();
+    today.join(names);
     Ok(today)
 }
 
@@ -381,142 +393,6 @@ impl Today {
                 }
             }
         }
-    }
-
-    fn card(&mut self, row: &Series, value: f64, discovery: &Discovery) {
-        let Some(uuid) = row.first_label(&["UUID", "uuid"]) else { return };
-        let host = row.first_label(&["Hostname", "hostname"]).map(str::to_owned);
-        let (card, at) = self.cards.entry(uuid.to_owned()).or_default();
-        uuid.clone_into(&mut card.uuid);
-        if let Some(model) = row.first_label(&["modelName", "modelname"]) {
-            model.clone_into(&mut card.model_name);
-        }
-        if let Some(id) = row.label("GPU_I_ID")
-            && card.slices.iter().all(|slice| slice.id != id)
-        {
-            let profile = row.label("GPU_I_PROFILE").unwrap_or("unknown").to_owned();
-            card.slices.push(Slice { id: id.to_owned(), profile, ..Slice::default() });
-        }
-        if value < BLANK_MIB {
-            card.used_now = card.used_now.max(Some(Mib(whole(value))));
-        }
-        card.driver_version =
-            row.label("DCGM_FI_DRIVER_VERSION").map(str::to_owned).or(card.driver_version.take());
-        *at = at.take().or(host);
-        if let Some(pod) = holder(row, &discovery.exported_jobs) {
-            self.held.entry(pod).or_default().insert(uuid.to_owned());
-        }
-    }
-
-    fn memory(&mut self, row: &Series, value: f64) {
-        let Some(model) = row.first_label(&["modelName", "modelname"]) else { return };
-        if value >= BLANK_MIB {
-            return;
-        }
-        let memory = Mib(whole(value));
-        if row.label("GPU_I_ID").is_some() {
-            let profile = row.label("GPU_I_PROFILE").unwrap_or("unknown");
-            let smallest = self.slice_memory.entry(model.to_owned()).or_default();
-            let entry = smallest.entry(profile.to_owned()).or_insert(memory);
-            *entry = (*entry).min(memory);
-            return;
-        }
-        let largest = self.used_plus_free.entry(model.to_owned()).or_insert(memory);
-        *largest = (*largest).max(memory);
-        if let Some(uuid) = row.first_label(&["UUID", "uuid"])
-            && let Some((card, _)) = self.cards.get_mut(uuid)
-        {
-            card.used_plus_free = Some(memory);
-        }
-    }
-
-    fn smaller_framebuffer(&mut self, model: &str, memory: Mib) {
-        if memory.0 > 0 && (memory.0 as u128) < 10_000_000 {
-            let entry = self.framebuffer.entry(model.to_owned()).or_insert(memory);
-            *entry = (*entry).min(memory);
-        }
-    }
-
-    /// Puts cards on nodes and takes the memory of models from the labels of whole nodes.
-    fn join(&mut self) {
-        let mut node_of: BTreeMap<&str, &str> = BTreeMap::new();
-        for (pod, cards) in &self.held {
-            if let Some(now) = self.pods.get(pod) {
-                node_of.extend(cards.iter().map(|card| (card.as_str(), now.node.as_str())));
-            }
-        }
-        for (uuid, (card, host)) in &self.cards {
-            let known = |name: &&str| self.nodes.contains_key(*name);
-            let name = host
-                .as_deref()
-                .filter(known)
-                .or_else(|| node_of.get(uuid.as_str()).copied())
-                .filter(|n| !n.is_empty());
-            // A host that Kubernetes does not know is no node, unless Kubernetes is not seen at all.
-            let name = name.or(if self.nodes.is_empty() { host.as_deref() } else { None });
-            if let Some(name) = name.map(str::to_owned) {
-                let node = self.nodes.entry(name.clone()).or_insert_with(|| Node { name, ..Node::default() });
-                node.cards.push(card.clone());
-            }
-        }
-        let mut found: Vec<(String, Mib)> = Vec::new();
-        for node in self.nodes.values_mut() {
-            node.taints.sort();
-            node.taints.dedup();
-            let memory = node.label("nvidia.com/gpu.memory").and_then(|text| text.parse::<u64>().ok());
-            let models = node.model_names();
-            if let (Some(memory), Sharing::Whole) = (memory, node.sharing())
-                && models.len() == 1
-            {
-                found.extend(models.iter().map(|model| ((*model).to_owned(), Mib(memory))));
-            }
-        }
-        for (model, memory) in found {
-            self.smaller_framebuffer(&model, memory);
-        }
-    }
-
-    /// Nodes that hand out shared cards or slices today, and how.
-    pub(super) fn shared_nodes(&self) -> BTreeMap<String, String> {
-        self.nodes
-            .values()
-            .filter_map(|node| {
-                let how = match node.sharing() {
-                    Sharing::Whole => return None,
-                    Sharing::Mig => {
-                        let product = node.label("nvidia.com/gpu.product").unwrap_or_default();
-                        match product.split_once("-MIG-") {
-                            Some((_, profile)) => format!("MIG {profile}"),
-                            None => "MIG".to_owned(),
-                        }
-                    }
-                    Sharing::TimeSlicing { .. } => "time-slicing".to_owned(),
-                    Sharing::Mps { .. } => "MPS".to_owned(),
-                };
-                Some((node.name.clone(), how))
-            })
-            .collect()
-    }
-
-    /// Memory above which a reading of a whole card cannot be true, by model.
-    pub(super) fn bounds(&self, catalog: &BTreeMap<String, Mib>) -> BTreeMap<String, Mib> {
-        let mut bounds = catalog.clone();
-        for (model, memory) in &self.framebuffer {
-            // Labels give the smallest of a model, the catalog its usual size: the larger is the bound.
-            let bound = bounds.entry(model.clone()).or_insert(*memory);
-            *bound = (*bound).max(*memory);
-        }
-        for (model, usable) in &self.used_plus_free {
-            // Reserved memory is at most some hundreds of MiB; older drivers count it as used.
-            bounds.entry(model.clone()).or_insert(Mib(usable.0 + usable.0 / 20 + 1_024));
-        }
-        // Labels may be of a smaller card of the same name than the one that was read.
-        for (model, usable) in &self.used_plus_free {
-            if let Some(bound) = bounds.get_mut(model) {
-                *bound = (*bound).max(*usable);
-            }
-        }
-        bounds
     }
 
     /// Whether the exporter's metrics of now exist.

@@ -80,7 +80,8 @@ fn keeps_regardless(question: &Question<'_>) -> Option<Reason> {
             | DataGap::ZeroPerProcess
             | DataGap::IncompleteAnswer { .. }
             | DataGap::NoComputeMetric
-            | DataGap::SeveralModels { .. } => {}
+            | DataGap::SeveralModels { .. }
+            | DataGap::WholeCardReadings => {}
         }
     }
     (workload.pods.is_empty())
@@ -209,6 +210,7 @@ fn gap_code(gap: &DataGap) -> &'static str {
         DataGap::SeveralModels { .. } => "several-models",
         DataGap::DraManaged => "dra-managed",
         DataGap::ReservationPod => "reservation-pod",
+        DataGap::WholeCardReadings => "whole-card-readings",
     }
 }
 

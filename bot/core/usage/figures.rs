@@ -34,11 +34,29 @@ const SOURCES: [ComputeSource; 3] =
 const FEW_SAMPLES: u64 = 5;
 /// Days of a better compute source that stand for the whole window: the default of `min_history_days`. Doubled, a
 /// cluster that enables SM_ACTIVE on our advice waits a month for its first proposal.
-const ENOUGH_DAYS: usize = 14;
+pub(super) const ENOUGH_DAYS: usize = 14;
 
 impl Figures {
     pub(super) fn peak_memory(&self) -> Option<Mib> {
         self.peak.as_ref().map(|peak| peak.memory)
+    }
+
+    /// Adds the memory of another place: of each figure the higher counts.
+    pub(super) fn add_memory_of(&mut self, other: &Self) {
+        self.samples += other.samples;
+        for (day, memory) in &other.daily {
+            let here = self.daily.entry(*day).or_default();
+            *here = (*here).max(*memory);
+        }
+        self.typical = self.typical.max(other.typical);
+        if let Some(theirs) = &other.peak {
+            let higher = self.peak.as_ref().is_none_or(|ours| {
+                (theirs.memory, std::cmp::Reverse(theirs.day)) > (ours.memory, std::cmp::Reverse(ours.day))
+            });
+            if higher {
+                self.peak = Some(theirs.clone());
+            }
+        }
     }
 
     pub(super) fn add(&mut self, day: Date, reading: &CardReading) {

@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::civil::Date;
 
-use super::figures::Figures;
-use super::sharing::{self, Handed};
+use super::places::{Place, Places};
+use super::sharing::{self, Handed, NotAlone};
 use super::{DataGap, DayPeak, Window, WorkloadProfile};
 use crate::ids::WorkloadId;
 use crate::units::{Mib, Ratio};
@@ -32,7 +32,8 @@ pub struct PodName {
 pub struct SliceName {
     /// GPU_I_ID, opaque.
     pub id: String,
-    /// GPU_I_PROFILE, `1g.10gb`.
+    /// List spelling of GPU_I_PROFILE, `1g.10gb`; [`UNKNOWN_PROFILE`](crate::inventory::UNKNOWN_PROFILE) where DCGM
+    /// prints none.
     pub profile: String,
 }
 
@@ -88,7 +89,8 @@ pub struct PodDay {
     pub running_seconds: Option<u64>,
     /// Its resource says that the card is shared: `nvidia.com/gpu.shared`, HAMi.
     pub shared: Option<String>,
-    /// Its resource says that it is on a slice: `1g.5gb`.
+    /// Its resource says that it is on a slice: list spelling of the profile, `1g.5gb`;
+    /// [`UNKNOWN_PROFILE`](crate::inventory::UNKNOWN_PROFILE) where the name may stand for several.
     pub slice_profile: Option<String>,
 }
 
@@ -105,7 +107,8 @@ pub struct DayFacts {
     pub cards: Vec<CardReading>,
     /// Pods that ask for GPUs.
     pub pods: Vec<PodDay>,
-    /// GPUs that each node offered that day, all whole or shared resources together.
+    /// GPUs that each node offered that day, all whole or shared resources together; slices with names of their own
+    /// are not among them.
     pub node_gpus: BTreeMap<String, u64>,
     /// Parts of the day that could not be read.
     pub incomplete: Vec<String>,
@@ -120,10 +123,46 @@ pub struct FoldSettings {
     pub card_memory: BTreeMap<String, Mib>,
     /// `FB_USED + FB_FREE` by model, the base that some frameworks take their fraction of.
     pub usable_memory: BTreeMap<String, Mib>,
-    /// Nodes that hand out shared cards or slices today, and how (`time-slicing`, `MIG 1g.12gb`); used on days for which `node_gpus` is silent.
-    pub shared_nodes: BTreeMap<String, String>,
+    /// The same of real slices, by model and profile.
+    pub slice_memory: BTreeMap<String, BTreeMap<String, Mib>>,
+    /// Nodes of today that do not hand out whole cards or readable slices, one pod each; used on days whose own facts
+    /// are silent.
+    pub nodes_today: BTreeMap<String, NodeToday>,
+    /// What the pods that run now hold, as far as it is known.
+    pub held_now: BTreeMap<PodName, HeldNow>,
     /// Pods whose framework says on a metric of its own that it takes memory up front: framework and evidence.
     pub framework_says: BTreeMap<PodName, (String, String)>,
+}
+
+/// What a node hands out today, where that is neither whole cards nor readable slices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NodeToday {
+    /// Cards to several pods each, and how: `time-slicing`, `MPS`.
+    SharedCards(String),
+    /// Slices to several pods each.
+    SharedSlices,
+    /// Slices of this profile under the name of whole GPUs, and the exporter shows no instance.
+    UnreadSlices(String),
+}
+
+/// What one pod holds now.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HeldNow {
+    /// Whole cards.
+    Whole,
+    /// MIG slices of this profile, in list spelling.
+    Slice(String),
+}
+
+impl HeldNow {
+    /// What most of the pods hold. Whole cards count where the same number holds either: for those more is known.
+    pub fn of_most(pods: impl IntoIterator<Item = Self>) -> Option<Self> {
+        let mut counts: BTreeMap<Self, usize> = BTreeMap::new();
+        for held in pods {
+            *counts.entry(held).or_default() += 1;
+        }
+        counts.into_iter().min_by_key(|(_, n)| std::cmp::Reverse(*n)).map(|(held, _)| held)
+    }
 }
 
 /// What is left when all days are folded.
@@ -200,8 +239,8 @@ impl Folder {
 
     fn whole_day(&mut self, facts: &DayFacts) {
         let pods: BTreeMap<&PodName, &PodDay> = facts.pods.iter().map(|pod| (&pod.pod, pod)).collect();
-        let handed = sharing::handed(facts, &pods, &self.settings.shared_nodes);
-        let shared_pods = sharing::shared_pods(facts, &pods, &handed, &self.settings.shared_nodes);
+        let handed = sharing::handed(facts, &pods, &self.settings.nodes_today);
+        let not_alone = sharing::not_alone(facts, &pods, &handed, &self.settings.nodes_today);
         let mut alive: BTreeSet<WorkloadId> = BTreeSet::new();
         let mut had: BTreeMap<&PodName, u64> = BTreeMap::new();
         for (reading, handed) in facts.cards.iter().zip(&handed) {
@@ -218,7 +257,7 @@ impl Folder {
                 usage.gaps.insert(DataGap::ReservationPod);
             }
             let samples = had.get(&pod.pod).copied().unwrap_or(0);
-            usage.exists(pod, facts, first_day, shared_pods.get(&pod.pod), samples);
+            usage.exists(pod, facts, first_day, not_alone.get(&pod.pod), samples);
         }
         for (day, reading, handed) in std::mem::take(&mut self.waiting) {
             if !self.attribute(day, &reading, &handed, facts, false) {
@@ -263,12 +302,19 @@ impl Folder {
         let window = Window { had_days, ..self.settings.window };
         let everybody: Vec<DataGap> =
             self.everybody.into_iter().map(|what| DataGap::IncompleteAnswer { what }).collect();
+        let mut held_now: BTreeMap<WorkloadId, Vec<HeldNow>> = BTreeMap::new();
+        for (pod, held) in &self.settings.held_now {
+            if let Some((_, id)) = self.owners.get(pod) {
+                held_now.entry(id.clone()).or_default().push(held.clone());
+            }
+        }
         let profiles = self
             .workloads
             .into_iter()
             .map(|(id, mut usage)| {
                 usage.gaps.extend(everybody.iter().cloned());
-                let profile = usage.profile(&id, window, &self.settings, &running);
+                let held = HeldNow::of_most(held_now.remove(&id).unwrap_or_default());
+                let profile = usage.profile(&id, window, &self.settings, &running, held);
                 (id, profile)
             })
             .collect();
@@ -319,17 +365,10 @@ impl Folder {
     }
 }
 
-/// Where figures were read: only figures of one kind of place are ever compared.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
-    Whole { model: String },
-    Slice { model: String, profile: String },
-}
-
 /// What is kept of one workload.
 #[derive(Debug, Default)]
 struct Usage {
-    places: BTreeMap<Place, Figures>,
+    places: Places,
     expected: u64,
     had: u64,
     pods: BTreeSet<u64>,
@@ -338,6 +377,8 @@ struct Usage {
     gpus_per_pod: u32,
     last_shared: Option<(Date, String)>,
     last_alone: Option<(Date, Place)>,
+    /// The last day on which only the card of its slice was read.
+    last_unread: Option<Date>,
     last_model: String,
     last_slice_request: Option<(Date, String)>,
     gaps: BTreeSet<DataGap>,
@@ -350,7 +391,7 @@ impl Usage {
         pod: &PodDay,
         facts: &DayFacts,
         first_day: bool,
-        shared: Option<&String>,
+        not_alone: Option<&NotAlone>,
         samples: u64,
     ) {
         self.gpus_per_pod = self.gpus_per_pod.max(pod.gpus);
@@ -363,19 +404,20 @@ impl Usage {
         if let Some(profile) = &pod.slice_profile {
             self.last_slice_request = Some((facts.day, profile.clone()));
         }
-        if let Some(profile) = shared.and_then(|how| how.strip_prefix("MIG")) {
+        match not_alone {
             // Under the single strategy a slice is asked for as a whole GPU; the node tells.
-            let profile = if profile.is_empty() { "unknown" } else { profile.trim_start() };
-            self.last_slice_request = Some((facts.day, profile.to_owned()));
-        } else if let Some(how) = shared {
-            self.last_shared = Some((facts.day, how.clone()));
-        } else {
-            let (interval, gpus) = (facts.interval_seconds.max(1), u64::from(pod.gpus.max(1)));
-            let seconds = pod.running_seconds.unwrap_or(facts.seconds).min(facts.seconds);
-            let expected = seconds * gpus / interval;
-            self.expected += expected;
-            // Samples under the name of a pod that is over must not stand for those that another pod lacks.
-            self.had += samples.min(expected + GRAIN_SECONDS * gpus / interval);
+            Some(NotAlone::UnreadSlice(profile)) => {
+                self.last_slice_request = Some((facts.day, profile.clone()));
+            }
+            Some(NotAlone::Shared(how)) => self.last_shared = Some((facts.day, how.clone())),
+            None => {
+                let (interval, gpus) = (facts.interval_seconds.max(1), u64::from(pod.gpus.max(1)));
+                let seconds = pod.running_seconds.unwrap_or(facts.seconds).min(facts.seconds);
+                let expected = seconds * gpus / interval;
+                self.expected += expected;
+                // Samples under the name of a pod that is over must not stand for those that another pod lacks.
+                self.had += samples.min(expected + GRAIN_SECONDS * gpus / interval);
+            }
         }
     }
 
@@ -394,6 +436,11 @@ impl Usage {
                 self.gaps.insert(DataGap::ZeroPerProcess);
                 return;
             }
+            Handed::CardOfSlice(profile) => {
+                self.last_unread = Some(day);
+                self.last_slice_request = Some((day, profile.clone()));
+                return;
+            }
             Handed::Slice(profile) => Place::Slice { model, profile: profile.clone() },
             Handed::Alone => Place::Whole { model },
         };
@@ -403,7 +450,7 @@ impl Usage {
         if self.last_alone.as_ref().is_none_or(|(seen, _)| *seen <= day) {
             self.last_alone = Some((day, place.clone()));
         }
-        self.places.entry(place).or_default().add(day, reading);
+        self.places.add(place, day, reading);
     }
 
     fn profile(
@@ -412,66 +459,45 @@ impl Usage {
         window: Window,
         settings: &FoldSettings,
         running: &BTreeSet<u64>,
+        held: Option<HeldNow>,
     ) -> WorkloadProfile {
         let coverage = Ratio::of(self.had.min(self.expected), self.expected);
-        let on_slice = match (&self.last_alone, &self.last_slice_request) {
-            (Some((_, Place::Slice { profile, .. })), _) => Some(profile.clone()),
-            (Some((seen, Place::Whole { .. })), Some((asked, profile))) => {
-                (asked > seen).then(|| profile.clone())
-            }
-            (None, Some((_, profile))) => Some(profile.clone()),
-            (Some((_, Place::Whole { .. })), None) | (None, None) => None,
+        let on_slice = match held {
+            Some(HeldNow::Whole) => None,
+            Some(HeldNow::Slice(profile)) => Some(profile),
+            None => self.last_slice(),
         };
         let mut gaps = std::mem::take(&mut self.gaps);
+        let later_than_alone = |day: &Date| self.last_alone.as_ref().is_none_or(|(alone, _)| alone < day);
         if let Some((shared, how)) = &self.last_shared
             && self.last_alone.as_ref().is_none_or(|(alone, _)| alone <= shared)
         {
             gaps.insert(DataGap::SharedCard { how: how.clone() });
         }
-        let models: BTreeSet<String> = self
-            .places
-            .keys()
-            .filter_map(|place| match place {
-                Place::Whole { model } => Some(model.clone()),
-                Place::Slice { .. } => None,
-            })
-            .collect();
-        let best = self
-            .places
-            .into_iter()
-            .filter(|(place, _)| matches!(place, Place::Slice { .. }) == on_slice.is_some())
-            .max_by(|(_, a), (_, b)| a.peak_memory().cmp(&b.peak_memory()));
-        if on_slice.is_none() && models.len() > 1 {
-            gaps.insert(DataGap::SeveralModels { models: models.into_iter().collect() });
+        let unread = on_slice.is_some() && self.last_unread.as_ref().is_some_and(later_than_alone);
+        if unread {
+            gaps.insert(DataGap::WholeCardReadings);
         }
-        let (model_name, figures) = match best {
-            Some((Place::Whole { model } | Place::Slice { model, .. }, figures)) => (model, figures),
-            None => (std::mem::take(&mut self.last_model), Figures::default()),
+        let standing = match &on_slice {
+            None => self.places.on_whole_cards(settings, self.framework_says.as_ref()),
+            Some(profile) => self.places.on_slices(profile, settings, self.framework_says.as_ref()),
         };
-        if figures.peak.is_none() && self.last_shared.is_none() {
+        let figures = standing.memory;
+        if standing.models.len() > 1 {
+            gaps.insert(DataGap::SeveralModels { models: standing.models.into_iter().collect() });
+        }
+        if figures.peak.is_none() && self.last_shared.is_none() && !unread {
             gaps.insert(DataGap::NoSamples);
         }
-        // Profiling counters of MIG instances are scaled by the smallest instance of the card: no evidence.
-        let compute = if on_slice.is_some() { None } else { figures.compute() };
-        if figures.peak.is_some() && compute.is_none() && on_slice.is_none() {
+        if figures.peak.is_some() && standing.compute.is_none() && on_slice.is_none() {
             gaps.insert(DataGap::NoComputeMetric);
         }
-        let reservation = if on_slice.is_some() {
-            None
-        } else {
-            figures.plateau.reservation(
-                settings.card_memory.get(&model_name).copied(),
-                settings.usable_memory.get(&model_name).copied(),
-                compute.as_ref(),
-                self.framework_says.as_ref(),
-            )
-        };
         let complete =
             self.runs.iter().filter(|(run, began_before)| !**began_before && !running.contains(*run)).count();
         WorkloadProfile {
             workload: id.clone(),
-            model_name,
-            slice: on_slice.clone(),
+            model_name: standing.model.unwrap_or(self.last_model),
+            slice: on_slice,
             window,
             history_days: count(figures.daily.len()),
             daily_peaks: figures
@@ -480,18 +506,30 @@ impl Usage {
                 .filter_map(|(day, memory)| memory.map(|memory| DayPeak { day: *day, memory }))
                 .collect(),
             typical: figures.typical,
-            bandwidth_p99: if on_slice.is_some() { None } else { figures.bandwidth_p99 },
-            kernel_width_p95: if on_slice.is_some() { None } else { figures.kernel_width_p95 },
-            media_engines_used: figures.media,
+            bandwidth_p99: standing.bandwidth_p99,
+            kernel_width_p95: standing.kernel_width_p95,
+            media_engines_used: standing.media_engines_used,
             coverage,
             samples: figures.samples,
             complete_runs: count(complete),
             gpus_per_pod: self.gpus_per_pod,
             pods_seen: count(self.pods.len()),
-            reservation,
-            compute,
+            reservation: standing.reservation,
+            compute: standing.compute,
             peak: figures.peak,
             gaps: gaps.into_iter().collect(),
+        }
+    }
+
+    /// The slice that it held last, as the days tell. `None`: whole cards, or nothing is known.
+    fn last_slice(&self) -> Option<String> {
+        match (&self.last_alone, &self.last_slice_request) {
+            (Some((_, Place::Slice { profile, .. })), _) => Some(profile.clone()),
+            (Some((seen, Place::Whole { .. })), Some((asked, profile))) => {
+                (asked > seen).then(|| profile.clone())
+            }
+            (None, Some((_, profile))) => Some(profile.clone()),
+            (Some((_, Place::Whole { .. })), None) | (None, None) => None,
         }
     }
 }

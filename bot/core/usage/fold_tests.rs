@@ -13,7 +13,9 @@ fn settings() -> FoldSettings {
         window: Window { first: date(1), last: date(7), asked_days: 7, had_days: 0 },
         card_memory: BTreeMap::from([("A100".to_owned(), Mib(40_960))]),
         usable_memory: BTreeMap::new(),
-        shared_nodes: BTreeMap::new(),
+        slice_memory: BTreeMap::new(),
+        nodes_today: BTreeMap::new(),
+        held_now: BTreeMap::new(),
         framework_says: BTreeMap::new(),
     }
 }

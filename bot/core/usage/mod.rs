@@ -4,6 +4,7 @@
 
 mod figures;
 pub mod fold;
+mod places;
 pub mod quality;
 
 pub mod declared;
@@ -25,8 +26,13 @@ pub struct WorkloadProfile {
     pub workload: WorkloadId,
     /// DCGM's `modelName` of the cards it ran on.
     pub model_name: String,
-    /// The MIG slice that its pods hold, as the driver prints it: `2g.10gb`. `None`: whole cards. Memory figures are
-    /// those read on such slices, with the peak on whole cards where it held those in the window too.
+    /// The MIG slice that most of its pods hold now, in list spelling: `2g.10gb`, or
+    /// [`UNKNOWN_PROFILE`](crate::inventory::UNKNOWN_PROFILE). `None`: whole cards.
+    ///
+    /// On a slice, memory figures cover all places of this model that it held in the window, whole cards and other
+    /// slices too: the higher counts. Compute, bandwidth, kernel width and media engines are those of its whole-card
+    /// days, and `None` where those are too few to stand for the window: profiling counters of slices are scaled by the
+    /// smallest instance of the card.
     pub slice: Option<String>,
     /// First and last UTC day asked for.
     pub window: Window,
@@ -138,7 +144,7 @@ impl ComputeSource {
 /// Memory that a framework takes at start, whatever it needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reservation {
-    /// Plateau over the card's memory.
+    /// Plateau over the memory of the card, or of the slice that it holds.
     pub share_of_card: Ratio,
     /// What gave it away: a flat series at a known fraction, a framework metric, a flag in the repository.
     pub evidence: String,
@@ -182,6 +188,8 @@ pub enum DataGap {
     DraManaged,
     /// The pod holds the GPU for others (run:ai reservation pods).
     ReservationPod,
+    /// It holds a MIG slice, and the exporter shows the card alone.
+    WholeCardReadings,
 }
 
 impl DataGap {
@@ -201,6 +209,10 @@ impl DataGap {
             Self::SeveralModels { .. } => "pin the workload to one card model",
             Self::DraManaged => "workloads under Dynamic Resource Allocation are left alone",
             Self::ReservationPod => "the scheduler that made the reservation pod shares this card already",
+            Self::WholeCardReadings => {
+                "have the DCGM exporter show MIG instances: no `-d g` among its arguments, and \
+                 `NVIDIA_MIG_MONITOR_DEVICES=all` in its environment"
+            }
         }
     }
 }
@@ -219,6 +231,7 @@ impl fmt::Display for DataGap {
             Self::SeveralModels { models } => write!(f, "ran on several card models: {}", models.join(", ")),
             Self::DraManaged => write!(f, "allotted by Dynamic Resource Allocation"),
             Self::ReservationPod => write!(f, "a reservation pod holds the GPU for others"),
+            Self::WholeCardReadings => write!(f, "its readings are of the whole card, not of its MIG slice"),
         }
     }
 }

@@ -38,6 +38,23 @@ const KNOWN: [(u32, &str); 6] = [
 /// How near to a known fraction is near: contexts and rounding make 1.5 % of the card.
 const NEAR_PPM: u32 = 15_000;
 
+/// What a framework takes its fraction of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Base {
+    /// A whole card: of either figure.
+    Card {
+        /// Its memory.
+        total: Option<Mib>,
+        /// `FB_USED + FB_FREE`.
+        usable: Option<Mib>,
+    },
+    /// A MIG slice.
+    Slice {
+        /// `FB_USED + FB_FREE` of the instance.
+        usable: Option<Mib>,
+    },
+}
+
 impl Plateau {
     /// Adds one pod's day on one card.
     pub fn add(&mut self, peak: Mib, median: Mib, samples: u64) {
@@ -57,20 +74,20 @@ impl Plateau {
     /// Nine in ten pod-days are flat, all at one height.
     fn height(&self) -> Option<Mib> {
         let (highest, lowest) = (self.highest?, self.lowest_flat?);
-        let same_height = highest.0.saturating_sub(lowest.0) * 1_000_000 <= FLAT_PPM * highest.0;
-        (self.flat * 10 >= self.pod_days * 9 && same_height).then_some(highest)
+        (self.flat * 10 >= self.pod_days * 9 && same_height(highest, lowest)).then_some(highest)
     }
 
     /// The reservation that the plateau (or the framework itself) gives away.
-    ///
-    /// `total` is the card's memory, `usable` is `FB_USED + FB_FREE`: frameworks take their fraction of either.
     pub fn reservation(
         &self,
-        total: Option<Mib>,
-        usable: Option<Mib>,
+        base: Base,
         compute: Option<&Compute>,
         framework_says: Option<&(String, String)>,
     ) -> Option<Reservation> {
+        let (total, usable, what) = match base {
+            Base::Card { total, usable } => (total, usable, "card"),
+            Base::Slice { usable } => (None, usable, "slice"),
+        };
         let share_of = |base: Option<Mib>, height: Mib| base.and_then(|base| Ratio::of(height.0, base.0));
         if let Some((framework, evidence)) = framework_says {
             let share = self.highest.and_then(|high| share_of(total.or(usable), high)).unwrap_or(Ratio::ZERO);
@@ -94,7 +111,7 @@ impl Plateau {
         }
         let share = shares.last().copied()?;
         let flatness = format!(
-            "memory stands at {height} ({share} of the card) and differs by at most {} % over {} pod-days",
+            "memory stands at {height} ({share} of the {what}) and differs by at most {} % over {} pod-days",
             tenths(self.widest_ppm),
             self.pod_days
         );
@@ -109,6 +126,11 @@ impl Plateau {
         };
         Some(Reservation { share_of_card: share, evidence, framework: None })
     }
+}
+
+/// Whether two figures differ by no more than a plateau's own width.
+pub(super) fn same_height(a: Mib, b: Mib) -> bool {
+    a.0.abs_diff(b.0) * 1_000_000 <= FLAT_PPM * a.0.max(b.0)
 }
 
 /// Parts per million as a percentage with one digit, rounded up.
@@ -126,7 +148,7 @@ mod tests {
         for (peak, median) in days {
             plateau.add(Mib(*peak), Mib(*median), 288);
         }
-        plateau.reservation(Some(Mib(total)), None, None, None)
+        plateau.reservation(Base::Card { total: Some(Mib(total)), usable: None }, None, None)
     }
 
     #[test]
@@ -170,7 +192,9 @@ mod tests {
         let mut plateau = Plateau::default();
         plateau.add(Mib(12_000), Mib(9_000), 288);
         let says = ("vLLM".to_owned(), "`vllm:cache_config_info` says gpu_memory_utilization=0.3".to_owned());
-        let found = plateau.reservation(Some(Mib(40_960)), None, None, Some(&says)).unwrap();
+        let found = plateau
+            .reservation(Base::Card { total: Some(Mib(40_960)), usable: None }, None, Some(&says))
+            .unwrap();
         assert_eq!(found.framework.as_deref(), Some("vLLM"));
     }
 }
