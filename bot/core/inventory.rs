@@ -599,6 +599,52 @@ mod tests {
         assert_eq!(node.sharing(), Sharing::TimeSlicing { replicas: 4 });
     }
 
+    fn cut(labels: &[(&str, &str)], gpus: &[(&str, u64)], cards: &[&[&str]]) -> Node {
+        let owned = |(key, value): &(&str, &str)| (sanitised_label(key), (*value).to_owned());
+        let slice = |profile: &&str| Slice { profile: (*profile).to_owned(), ..Slice::default() };
+        let card = |slices: &&[&str]| Card { slices: slices.iter().map(slice).collect(), ..Card::default() };
+        Node {
+            labels: labels.iter().map(owned).collect(),
+            gpu_allocatable: gpus.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect(),
+            cards: cards.iter().map(card).collect(),
+            ..Node::default()
+        }
+    }
+
+    #[test]
+    fn slices_under_the_name_of_gpus_are_told_from_whole_cards() {
+        let product = "nvidia.com/gpu.product";
+        let strategy = "nvidia.com/mig.strategy";
+        let check = |node: Node, expected: Option<&str>| {
+            assert_eq!(node.slices_as_gpus().as_deref(), expected, "{node:?}");
+        };
+        check(cut(&[(product, "NVIDIA-H100-NVL-MIG-1g.12gb.me")], &[], &[]), Some("1g.12gb+me"));
+        check(cut(&[(product, "NVIDIA-H100-NVL-MIG-INVALID")], &[], &[]), Some(UNKNOWN_PROFILE));
+        check(cut(&[(product, "NVIDIA-H100-NVL"), (strategy, "single")], &[], &[]), None);
+        check(cut(&[(strategy, "single")], &[], &[&["1g.5gb", "1g.5gb"]]), Some("1g.5gb"));
+        check(cut(&[(strategy, "single")], &[], &[&["1g.5gb", "2g.10gb"]]), Some(UNKNOWN_PROFILE));
+        check(cut(&[(strategy, "mixed")], &[("nvidia_com_gpu", 1)], &[&["1g.5gb"]]), None);
+        // Without labels the counts tell.
+        let both = [("nvidia_com_gpu", 1), ("nvidia_com_mig_1g_5gb", 2)];
+        check(cut(&[], &both, &[&["1g.5gb", "1g.5gb"], &[]]), None);
+        check(cut(&[], &[("nvidia_com_gpu", 2)], &[&["1g.5gb", "1g.5gb"]]), Some("1g.5gb"));
+        check(cut(&[], &[("nvidia_com_gpu", 1)], &[&["1g.5gb", "1g.5gb"], &[]]), None);
+    }
+
+    #[test]
+    fn slices_of_several_pods_each_are_seen() {
+        let check = |node: Node, expected: bool| assert_eq!(node.slices_are_shared(), expected, "{node:?}");
+        let cards: &[&[&str]] = &[&["1g.5gb"]];
+        let mixed = [("nvidia_com_mig_1g_5gb", 2)];
+        check(cut(&[("nvidia.com/mig-1g.5gb.replicas", "2")], &mixed, cards), true);
+        check(cut(&[("nvidia.com/mig-1g.5gb.replicas", "1")], &mixed, cards), false);
+        // Of the whole cards of a mixed node.
+        check(cut(&[("nvidia.com/gpu.replicas", "2")], &mixed, cards), false);
+        check(cut(&[], &[("nvidia_com_mig_1g_5gb_shared", 2)], cards), true);
+        check(cut(&[("nvidia.com/gpu.product", "NVIDIA-A30-MIG-1g.6gb-SHARED")], &[], cards), true);
+        check(cut(&[("nvidia.com/gpu.product", "NVIDIA-A30-MIG-1g.6gb")], &[], cards), false);
+    }
+
     #[test]
     fn label_keys_are_spelled_as_kube_state_metrics_does() {
         assert_eq!(sanitised_label("karpenter.sh/nodepool"), "karpenter_sh_nodepool");

@@ -11,3 +11,5 @@ mod settings;
 mod offline;
 
 mod fleet;
+
+mod slices;

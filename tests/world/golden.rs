@@ -57,6 +57,7 @@ pub(crate) fn dc1() -> Cluster {
         name: (*name).to_owned(),
         container: "server".to_owned(),
         pods: vec![(nodes[n].to_owned(), 0..1)],
+        slices: Vec::new(),
         days: 0..DAYS,
         load: Load {
             memory: Memory::Peak {
@@ -96,6 +97,7 @@ pub(crate) fn dc1() -> Cluster {
                 memory_gib: 512,
                 max_pods: 110,
                 mig_strategy: "mixed",
+                cuts: Vec::new(),
             })
             .to_vec(),
     }
@@ -116,6 +118,7 @@ pub(crate) fn dev_use1(notebooks: Notebooks) -> Cluster {
         name: (*name).to_owned(),
         container: "notebook".to_owned(),
         pods: vec![(nodes[n].to_owned(), 0..1)],
+        slices: Vec::new(),
         days: 0..DAYS,
         load: Load {
             memory: Memory::Peak {
@@ -155,6 +158,7 @@ pub(crate) fn dev_use1(notebooks: Notebooks) -> Cluster {
                 memory_gib: 30,
                 max_pods: 58,
                 mig_strategy: "mixed",
+                cuts: Vec::new(),
             })
             .to_vec(),
     }
@@ -173,6 +177,7 @@ pub(crate) fn train1() -> Cluster {
         memory_gib: 1_024,
         max_pods: 110,
         mig_strategy: "mixed",
+        cuts: Vec::new(),
     };
     let training = Workload {
         kind: Kind::PyTorchJob,
@@ -180,6 +185,7 @@ pub(crate) fn train1() -> Cluster {
         name: "sft-13b".to_owned(),
         container: "pytorch".to_owned(),
         pods: vec![("train1-hgx-01".to_owned(), 0..8)],
+        slices: Vec::new(),
         days: 0..DAYS,
         load: Load {
             memory: Memory::Peak { base_mib: 72_300, peak_mib: 73_728, peak_day: 6 },
@@ -200,6 +206,7 @@ pub(crate) fn train1() -> Cluster {
         name: "llm-8b-chat".to_owned(),
         container: "vllm".to_owned(),
         pods: vec![("train1-gpu-01".to_owned(), 0..1)],
+        slices: Vec::new(),
         days: 0..DAYS,
         load: Load {
             // vLLM's `--gpu-memory-utilization` of 0.90, of all 81,920 MiB.

@@ -3,10 +3,12 @@
 //! Every value is chosen by the test, nothing is random: a peak is exactly the peak that was asked for.
 //! Large fleets with noise come from `fleet`.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use slicewright_core::catalog::ProfileName;
 use slicewright_core::ids::short_hash;
 
 /// 2026-01-15 00:00:00 UTC: the end of every hand-made window, and of the generated fleets by default.
@@ -45,6 +47,8 @@ pub(crate) struct Dialect {
     pub(crate) profiling: bool,
     /// Whether kube-state-metrics may expose node labels.
     pub(crate) node_labels: bool,
+    /// Whether the exporter prints a cut card beside its instances (`-d g+i`).
+    pub(crate) parents: bool,
 }
 
 impl Default for Dialect {
@@ -56,6 +60,7 @@ impl Default for Dialect {
             sm_active: true,
             profiling: true,
             node_labels: true,
+            parents: false,
         }
     }
 }
@@ -137,6 +142,76 @@ pub(crate) struct Node {
     pub(crate) max_pods: u32,
     /// `none`, `single` or `mixed`: what the operator was told.
     pub(crate) mig_strategy: &'static str,
+    /// Cards that MIG cuts, from some day on.
+    pub(crate) cuts: Vec<Cut>,
+}
+
+/// A card that is cut into MIG instances from a day of the window on, and whole before.
+#[derive(Clone, Debug)]
+pub(crate) struct Cut {
+    pub(crate) card: usize,
+    pub(crate) from_day: u32,
+    pub(crate) instances: Vec<Instance>,
+}
+
+/// One MIG instance.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Instance {
+    /// DCGM's `GPU_I_ID`.
+    pub(crate) id: &'static str,
+    /// List spelling: what the device plugin makes the resource's name from.
+    pub(crate) profile: &'static str,
+    /// DCGM's `GPU_I_PROFILE`, which a DCGM older than the driver leaves blank.
+    pub(crate) printed: &'static str,
+    pub(crate) usable_mib: u64,
+}
+
+impl Instance {
+    /// One whose profile DCGM knows.
+    pub(crate) fn new(id: &'static str, profile: &'static str, usable_mib: u64) -> Self {
+        Self { id, profile, printed: profile, usable_mib }
+    }
+
+    fn name(&self) -> ProfileName {
+        self.profile.parse().expect("a profile in list spelling")
+    }
+}
+
+impl Node {
+    fn cut(&self, card: usize) -> Option<&Cut> {
+        self.cuts.iter().find(|cut| cut.card == card)
+    }
+
+    /// Stretches of days in which no card changes between whole and cut.
+    fn spans(&self, days: u32) -> Vec<Range<u32>> {
+        let mut edges: Vec<u32> = self.cuts.iter().map(|cut| cut.from_day).chain([0, days]).collect();
+        edges.sort_unstable();
+        edges.dedup();
+        edges.windows(2).map(|pair| pair[0]..pair[1]).collect()
+    }
+
+    /// Instances that exist on `day`.
+    fn instances(&self, day: u32) -> Vec<&Instance> {
+        self.cuts.iter().filter(|cut| cut.from_day <= day).flat_map(|cut| &cut.instances).collect()
+    }
+
+    fn is_single(&self, day: u32) -> bool {
+        self.mig_strategy == "single" && !self.instances(day).is_empty()
+    }
+
+    /// Allocatable GPU resources on `day`, as kube-state-metrics prints them.
+    fn gpus(&self, day: u32) -> BTreeMap<String, usize> {
+        let instances = self.instances(day);
+        let cut = self.cuts.iter().filter(|cut| cut.from_day <= day).count();
+        let whole = if self.is_single(day) { instances.len() } else { self.n_cards - cut };
+        let mut gpus = BTreeMap::from([("nvidia_com_gpu".to_owned(), whole)]);
+        if !self.is_single(day) {
+            for instance in instances {
+                *gpus.entry(instance.name().sanitised_resource()).or_default() += 1;
+            }
+        }
+        gpus
+    }
 }
 
 /// A workload whose pods ran on the same cards for all of `days`.
@@ -148,6 +223,8 @@ pub(crate) struct Workload {
     pub(crate) container: String,
     /// One entry a pod: the node and its cards.
     pub(crate) pods: Vec<(String, Range<usize>)>,
+    /// One entry a pod: the instance of its card that it holds. Empty: whole cards.
+    pub(crate) slices: Vec<&'static str>,
     /// Days of the window, counted from its start, in which it ran.
     pub(crate) days: Range<u32>,
     pub(crate) load: Load,
@@ -313,38 +390,16 @@ impl Collector<'_> {
 
     fn node(&mut self, node: &Node) {
         let name = node.name.as_str();
-        if self.cluster.dialect.node_labels {
-            let memory = node.model.memory_mib.to_string();
-            let count = node.n_cards.to_string();
-            let mut labels: Vec<(String, String)> = [
-                ("kubernetes.io/hostname", name),
-                ("nvidia.com/gpu.present", "true"),
-                ("nvidia.com/gpu.product", node.model.product),
-                ("nvidia.com/gpu.memory", &memory),
-                ("nvidia.com/gpu.count", &count),
-                ("nvidia.com/gpu.replicas", "1"),
-                ("nvidia.com/gpu.sharing-strategy", "none"),
-                ("nvidia.com/cuda.driver-version.full", &node.driver),
-                ("nvidia.com/mig.capable", if node.model.mig_capable { "true" } else { "false" }),
-            ]
-            .map(|(key, value)| (key.to_owned(), value.to_owned()))
-            .to_vec();
-            if node.model.mig_capable {
-                let set = [
-                    ("nvidia.com/mig.config", "all-disabled"),
-                    ("nvidia.com/mig.config.state", "success"),
-                    ("nvidia.com/mig.strategy", node.mig_strategy),
-                ];
-                labels.extend(set.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        for span in node.spans(self.cluster.days) {
+            if self.cluster.dialect.node_labels {
+                self.node_labels(node, span.clone());
             }
-            for (key, value) in &node.labels {
-                labels.retain(|(known, _)| known != key);
-                labels.push((key.clone(), value.clone()));
+            for (resource, amount) in node.gpus(span.start) {
+                for metric in ["kube_node_status_allocatable", "kube_node_status_capacity"] {
+                    let labels = [("node", name), ("resource", &resource), ("unit", "integer")];
+                    self.constant_in(metric, &labels, span.clone(), amount as f64);
+                }
             }
-            let labels = exposed(&labels);
-            let mut all = vec![("node", name)];
-            all.extend(labels.iter().map(|(key, value)| (key.as_str(), value.as_str())));
-            self.constant("kube_node_labels", &all, 1.0);
         }
         let info = [
             ("node", name),
@@ -358,7 +413,6 @@ impl Collector<'_> {
             self.constant("kube_node_spec_taint", &labels, 1.0);
         }
         let amounts = [
-            ("nvidia_com_gpu", "integer", node.n_cards as f64),
             ("cpu", "core", f64::from(node.cpu_cores)),
             ("memory", "byte", (node.memory_gib * GIB) as f64),
             ("ephemeral_storage", "byte", (400 * GIB) as f64),
@@ -381,30 +435,88 @@ impl Collector<'_> {
         self.idle_cards(node);
     }
 
-    /// Cards that nothing ran on, all of the window: series without a pod, or with the exporter's own.
+    fn node_labels(&mut self, node: &Node, span: Range<u32>) {
+        let name = node.name.as_str();
+        let instances = node.instances(span.start);
+        let single = instances.first().filter(|_| node.is_single(span.start));
+        let memory = single.map_or(node.model.memory_mib, |instance| instance.usable_mib).to_string();
+        let count = if single.is_some() { instances.len() } else { node.n_cards }.to_string();
+        let product =
+            node.model.product.to_owned() + &single.map_or(String::new(), |one| one.name().label_suffix());
+        let mut labels: Vec<(String, String)> = [
+            ("kubernetes.io/hostname", name),
+            ("nvidia.com/gpu.present", "true"),
+            ("nvidia.com/gpu.product", &product),
+            ("nvidia.com/gpu.memory", &memory),
+            ("nvidia.com/gpu.count", &count),
+            ("nvidia.com/gpu.replicas", "1"),
+            ("nvidia.com/gpu.sharing-strategy", "none"),
+            ("nvidia.com/cuda.driver-version.full", &node.driver),
+            ("nvidia.com/mig.capable", if node.model.mig_capable { "true" } else { "false" }),
+        ]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .to_vec();
+        if node.model.mig_capable {
+            let set = [
+                ("nvidia.com/mig.config", if instances.is_empty() { "all-disabled" } else { "cut" }),
+                ("nvidia.com/mig.config.state", "success"),
+                ("nvidia.com/mig.strategy", node.mig_strategy),
+            ];
+            labels.extend(set.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        }
+        for (key, value) in &node.labels {
+            labels.retain(|(known, _)| known != key);
+            labels.push((key.clone(), value.clone()));
+        }
+        let labels = exposed(&labels);
+        let mut all = vec![("node", name)];
+        all.extend(labels.iter().map(|(key, value)| (key.as_str(), value.as_str())));
+        self.constant_in("kube_node_labels", &all, span, 1.0);
+    }
+
+    /// Cards and instances that nothing ever ran on: series without a pod, or with the exporter's own.
     fn idle_cards(&mut self, node: &Node) {
+        let idle = Load {
+            memory: Memory::Flat { mib: 0 },
+            sm_active: 0.0,
+            gr_engine_active: 0.0,
+            dram_active: 0.0,
+            rhythm: Rhythm::Always,
+        };
+        let days = self.cluster.days;
         for card in 0..node.n_cards {
-            let taken = self.cluster.workloads.iter().any(|workload| {
-                workload.pods.iter().any(|(on, cards)| *on == node.name && cards.contains(&card))
-            });
-            if !taken {
-                let load = Load {
-                    memory: Memory::Flat { mib: 0 },
-                    sm_active: 0.0,
-                    gr_engine_active: 0.0,
-                    dram_active: 0.0,
-                    rhythm: Rhythm::Always,
-                };
-                self.card(node, card, None, 0..self.cluster.days, &load);
+            let cut = node.cut(card);
+            let whole = 0..cut.map_or(days, |cut| cut.from_day);
+            if !whole.is_empty() && !self.is_taken(node, card, None) {
+                self.card(node, card, None, None, whole.clone(), &idle);
+            }
+            let Some(cut) = cut else { continue };
+            for instance in &cut.instances {
+                if !self.is_taken(node, card, Some(instance.id)) {
+                    self.card(node, card, Some(instance), None, cut.from_day..days, &idle);
+                }
+            }
+            if self.cluster.dialect.parents {
+                self.card(node, card, None, None, cut.from_day..days, &idle);
             }
         }
     }
 
-    /// DCGM's series of one card while one pod holds it: namespace, pod, container.
+    fn is_taken(&self, node: &Node, card: usize, instance: Option<&str>) -> bool {
+        self.cluster.workloads.iter().any(|workload| {
+            let mut pods = workload.pods.iter().enumerate();
+            pods.any(|(n, (on, cards))| {
+                *on == node.name && cards.contains(&card) && workload.slices.get(n).copied() == instance
+            })
+        })
+    }
+
+    /// DCGM's series of one card, or of one instance of it, while one pod holds it: namespace, pod, container.
     fn card(
         &mut self,
         node: &Node,
         card: usize,
+        instance: Option<&Instance>,
         pod: Option<(&str, &str, &str)>,
         days: Range<u32>,
         load: &Load,
@@ -414,7 +526,7 @@ impl Collector<'_> {
         let index = card.to_string();
         let device = format!("nvidia{card}");
         let bus = format!("00000000:{:02X}:00.0", 7 + 8 * card);
-        let instance = format!("{}:9400", node.name);
+        let target = format!("{}:9400", node.name);
         let exporter = exporter_pod(&node.name);
         let host = match dialect.host_label {
             HostLabel::Upper => "Hostname",
@@ -428,8 +540,11 @@ impl Collector<'_> {
             ("modelName", node.model.model_name),
             (host, &node.name),
             ("DCGM_FI_DRIVER_VERSION", &node.driver),
-            ("instance", &instance),
+            ("instance", &target),
         ];
+        if let Some(instance) = instance {
+            labels.extend([("GPU_I_ID", instance.id), ("GPU_I_PROFILE", instance.printed)]);
+        }
         if dialect.pod_labels == PodLabels::Exported {
             labels.extend([("namespace", "gpu-operator"), ("pod", &exporter), ("container", EXPORTER)]);
         }
@@ -444,21 +559,26 @@ impl Collector<'_> {
             .clone()
             .flat_map(|day| (0..SAMPLES_A_DAY).map(move |sample| load.memory.at(day, sample) as f64))
             .collect();
-        let sum = (node.model.memory_mib - node.model.reserved_mib) as f64;
+        let whole = node.model.memory_mib - node.model.reserved_mib;
+        let sum = instance.map_or(whole, |instance| instance.usable_mib) as f64;
         let free = used.iter().map(|mib| sum - mib).collect();
         let n = used.len();
         let level = |busy: f64| load.rhythm.levels(busy, n);
         let mut add = |name, values: Vec<f64>| self.add(name, EXPORTER, &labels, days.clone(), values);
         add("DCGM_FI_DEV_FB_USED", used);
         add("DCGM_FI_DEV_FB_FREE", free);
-        if node.model.reserved_mib > 0 {
-            add("DCGM_FI_DEV_FB_RESERVED", vec![node.model.reserved_mib as f64; n]);
+        // None of these is supported on MIG.
+        if instance.is_none() {
+            if node.model.reserved_mib > 0 {
+                add("DCGM_FI_DEV_FB_RESERVED", vec![node.model.reserved_mib as f64; n]);
+            }
+            let percent = (load.gr_engine_active * 100.0).ceil();
+            add("DCGM_FI_DEV_GPU_UTIL", level(percent).iter().map(|value| value.ceil()).collect());
+            let copying = level(percent / 2.0).iter().map(|value| value.ceil()).collect();
+            add("DCGM_FI_DEV_MEM_COPY_UTIL", copying);
+            add("DCGM_FI_DEV_ENC_UTIL", vec![0.0; n]);
+            add("DCGM_FI_DEV_DEC_UTIL", vec![0.0; n]);
         }
-        let percent = (load.gr_engine_active * 100.0).ceil();
-        add("DCGM_FI_DEV_GPU_UTIL", level(percent).iter().map(|value| value.ceil()).collect());
-        add("DCGM_FI_DEV_MEM_COPY_UTIL", level(percent / 2.0).iter().map(|value| value.ceil()).collect());
-        add("DCGM_FI_DEV_ENC_UTIL", vec![0.0; n]);
-        add("DCGM_FI_DEV_DEC_UTIL", vec![0.0; n]);
         if dialect.profiling {
             add("DCGM_FI_PROF_GR_ENGINE_ACTIVE", level(load.gr_engine_active));
             add("DCGM_FI_PROF_DRAM_ACTIVE", level(load.dram_active));
@@ -528,8 +648,16 @@ impl Collector<'_> {
             let node = node.expect("a pod runs on a node of the cluster");
             let pod = self.cluster.pod_name(workload, index);
             let facts = PodFacts { namespace, name: &pod, container: &workload.container, node: on, owner };
+            let instance = workload.slices.get(index).map(|id| {
+                let cut = node.cut(cards.start).expect("a pod on a slice is on a cut card");
+                cut.instances.iter().find(|instance| instance.id == *id).expect("its instance exists")
+            });
+            let resource = match instance {
+                Some(instance) if node.mig_strategy != "single" => instance.name().sanitised_resource(),
+                Some(_) | None => "nvidia_com_gpu".to_owned(),
+            };
             let requests = [
-                ("nvidia_com_gpu", "integer", cards.len() as f64),
+                (resource.as_str(), "integer", cards.len() as f64),
                 ("cpu", "core", f64::from(workload.cpu_millicores) / 1_000.0),
                 ("memory", "byte", (workload.memory_gib * GIB) as f64),
             ];
@@ -543,7 +671,7 @@ impl Collector<'_> {
             }
             for card in cards.clone() {
                 let held = Some((namespace.as_str(), pod.as_str(), workload.container.as_str()));
-                self.card(node, card, held, days.clone(), &workload.load);
+                self.card(node, card, instance, held, days.clone(), &workload.load);
             }
         }
     }
@@ -659,8 +787,11 @@ fn generated(seed: &str, n: usize) -> String {
         .collect()
 }
 
+/// A workload that moves to slices gets another pod template, and with it another ReplicaSet.
 fn replicaset_name(workload: &Workload) -> String {
-    format!("{}-{}", workload.name, generated(&format!("{}/{}", workload.namespace, workload.name), 9))
+    let template = if workload.slices.is_empty() { "" } else { "/slices" };
+    let seed = format!("{}/{}{template}", workload.namespace, workload.name);
+    format!("{}-{}", workload.name, generated(&seed, 9))
 }
 
 fn exporter_pod(node: &str) -> String {

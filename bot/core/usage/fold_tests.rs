@@ -218,6 +218,210 @@ fn slices_are_judged_by_memory_alone() {
     assert_eq!((profile.slice.as_deref(), codes(profile)), (Some("1g.5gb"), Vec::new()));
 }
 
+fn on_slice(id: &str, profile: &str, pod: &str, peak: u64) -> CardReading {
+    let slice = Some(SliceName { id: id.into(), profile: profile.into() });
+    CardReading { slice, media_engines_used: Some(false), ..reading("x", pod, peak) }
+}
+
+/// A pod that asks for the slice by name.
+fn asking(name: &str, workload: &str, profile: &str) -> PodDay {
+    PodDay { slice_profile: Some(profile.into()), ..pod(name, workload) }
+}
+
+/// Whole-card days, then days on a slice: peaks, day by day.
+fn moved(whole: &[u64], slice: &[u64]) -> Vec<DayFacts> {
+    let mut days = Vec::new();
+    for peak in whole {
+        let mut read = reading("x", "p", *peak);
+        read.bandwidth_p99 = Some(Ratio::from_ppm(50_000));
+        read.kernel_width_p95 = Some(Ratio::from_ppm(400_000));
+        read.media_engines_used = Some(true);
+        days.push((read, pod("p", "w")));
+    }
+    for peak in slice {
+        let mut read = on_slice("5", "2g.10gb", "q", *peak);
+        read.bandwidth_p99 = Some(Ratio::from_ppm(900_000));
+        read.kernel_width_p95 = Some(Ratio::from_ppm(900_000));
+        read.compute_p99 = [Some(Ratio::from_ppm(990_000)); 3];
+        days.push((read, asking("q", "w", "2g.10gb")));
+    }
+    let dated = days.into_iter().zip(1..);
+    dated.map(|((read, pod), n)| day(n, vec![read], vec![pod])).collect()
+}
+
+#[test]
+fn a_move_to_a_slice_keeps_the_memory_of_both_places_and_the_compute_of_whole_cards() {
+    let profile = &fold(&moved(&[7_000, 8_000, 7_500], &[7_100, 7_200]))["w"];
+    let peak = profile.peak.clone().unwrap();
+    assert_eq!((peak.memory, peak.day, peak.pod.as_str()), (Mib(8_000), date(2), "p"));
+    assert_eq!((profile.history_days, profile.daily_peaks.len()), (5, 5));
+    assert_eq!(profile.samples, 5 * DAY / STEP);
+    assert_eq!((profile.slice.as_deref(), codes(profile)), (Some("2g.10gb"), Vec::new()));
+    assert_eq!(profile.compute.unwrap().p99, Ratio::from_ppm(100_000));
+    assert_eq!(profile.bandwidth_p99, Some(Ratio::from_ppm(50_000)));
+    assert_eq!(profile.kernel_width_p95, Some(Ratio::from_ppm(400_000)));
+    assert_eq!(profile.media_engines_used, Some(true));
+    let higher_on_slice = &fold(&moved(&[7_000], &[9_000]))["w"];
+    assert_eq!(higher_on_slice.peak.as_ref().unwrap().memory, Mib(9_000));
+}
+
+#[test]
+fn a_few_whole_card_days_do_not_stand_for_a_window_on_slices() {
+    let profile = &fold(&moved(&[7_000], &[7_100, 7_000, 7_200]))["w"];
+    assert_eq!((profile.compute, profile.bandwidth_p99, profile.kernel_width_p95), (None, None, None));
+    assert_eq!((profile.media_engines_used, profile.history_days), (None, 4));
+    let enough = &fold(&moved(&[7_000; 14], &[7_100; 15]))["w"];
+    assert!(enough.compute.is_some());
+}
+
+#[test]
+fn a_move_between_slices_keeps_the_memory_of_both() {
+    let days = [
+        day(1, vec![on_slice("5", "2g.10gb", "p", 4_100)], vec![asking("p", "w", "2g.10gb")]),
+        day(2, vec![on_slice("9", "1g.5gb", "q", 3_900)], vec![asking("q", "w", "1g.5gb")]),
+    ];
+    let profile = &fold(&days)["w"];
+    assert_eq!((profile.slice.as_deref(), profile.history_days), (Some("1g.5gb"), 2));
+    assert_eq!(profile.peak.as_ref().unwrap().memory, Mib(4_100));
+    assert_eq!((profile.compute, profile.media_engines_used, codes(profile)), (None, None, Vec::new()));
+}
+
+#[test]
+fn back_on_whole_cards_only_whole_card_days_count() {
+    let days = [
+        day(1, vec![on_slice("5", "2g.10gb", "p", 9_000)], vec![asking("p", "w", "2g.10gb")]),
+        day(2, vec![reading("x", "q", 4_000)], vec![pod("q", "w")]),
+    ];
+    let profile = &fold(&days)["w"];
+    assert_eq!((profile.slice.clone(), profile.history_days), (None, 1));
+    assert_eq!(profile.peak.as_ref().unwrap().memory, Mib(4_000));
+    assert!(profile.compute.is_some());
+}
+
+#[test]
+fn what_the_pods_hold_now_decides_and_most_of_them_do() {
+    let now = |held: &[(&str, HeldNow)]| {
+        let held_now = held.iter().map(|(pod, held)| (name(pod), held.clone())).collect();
+        let settings = FoldSettings { held_now, ..settings() };
+        fold_with(settings, &moved(&[7_000], &[7_100]))["w"].slice.clone()
+    };
+    let slice = || HeldNow::Slice("1g.5gb".into());
+    assert_eq!(now(&[("q", slice())]), Some("1g.5gb".into()));
+    assert_eq!(now(&[("q", HeldNow::Whole)]), None);
+    assert_eq!(now(&[("p", HeldNow::Whole), ("q", slice())]), None);
+    assert_eq!(HeldNow::of_most([HeldNow::Whole, slice(), slice()]), Some(slice()));
+    // A pod of somebody else.
+    assert_eq!(now(&[("stranger", HeldNow::Whole)]), Some("2g.10gb".into()));
+}
+
+fn flat(days: Vec<DayFacts>) -> BTreeMap<String, WorkloadProfile> {
+    let mut days = days;
+    for reading in days.iter_mut().flat_map(|facts| &mut facts.cards) {
+        reading.median = reading.peak;
+    }
+    let slices = BTreeMap::from([("2g.10gb".to_owned(), Mib(9_856))]);
+    let slice_memory = BTreeMap::from([("A100".to_owned(), slices)]);
+    fold_with(FoldSettings { slice_memory, ..settings() }, &days)
+}
+
+#[test]
+fn a_fraction_is_taken_of_the_slice_and_only_days_on_it_tell() {
+    // Nine tenths of the card, then nine tenths of the slice: neither is a need.
+    let both = &flat(moved(&[36_864, 36_864], &[8_870, 8_870]))["w"];
+    let reservation = both.reservation.clone().unwrap();
+    assert!(reservation.evidence.contains("of the slice"), "{}", reservation.evidence);
+    assert_eq!(reservation.share_of_card.to_string(), "90 %");
+    assert_eq!((both.peak.as_ref().unwrap().memory, both.history_days), (Mib(8_870), 2));
+    // A fraction of the card alone says nothing of the slice.
+    let before = &flat(moved(&[36_864, 36_864], &[3_000, 3_100]))["w"];
+    assert_eq!((before.reservation.clone(), before.peak.as_ref().unwrap().memory), (None, Mib(3_100)));
+    assert!(before.compute.is_some());
+    // The same memory on a card and on a slice is a fraction of neither.
+    let same = &flat(moved(&[8_870, 8_870], &[8_870, 8_870]))["w"];
+    assert_eq!((same.reservation.clone(), same.history_days), (None, 4));
+}
+
+#[test]
+fn a_cut_card_shown_beside_its_instances_is_nobodys() {
+    let days = |parent_samples: u64, slice_samples: u64| {
+        let mut parent = reading("x", "p", 30_000);
+        parent.samples = parent_samples;
+        let mut slice = on_slice("5", "2g.10gb", "p", 4_000);
+        slice.samples = slice_samples;
+        let before = day(1, vec![reading("z", "r", 1_000)], vec![pod("r", "other")]);
+        fold(&[before, day(2, vec![parent, slice], vec![pod("p", "w")])])
+    };
+    let beside = &days(1_440, 1_440)["w"];
+    assert_eq!((beside.peak.as_ref().unwrap().memory, codes(beside)), (Mib(4_000), Vec::new()));
+    assert_eq!(beside.coverage, Some(Ratio::ONE));
+    // Whole until noon and cut since: the morning counts.
+    assert_eq!(days(720, 720)["w"].peak.as_ref().unwrap().memory, Mib(30_000));
+}
+
+#[test]
+fn a_card_read_for_a_slice_is_no_evidence() {
+    let profile = &fold(&[day(1, vec![reading("x", "p", 30_000)], vec![asking("p", "w", "1g.5gb")])])["w"];
+    assert_eq!((profile.slice.as_deref(), profile.peak.clone()), (Some("1g.5gb"), None));
+    assert_eq!((codes(profile), profile.coverage), (vec!["whole-card-readings".into()], Some(Ratio::ZERO)));
+}
+
+#[test]
+fn a_slice_of_several_pods_is_shared_and_its_neighbour_is_not() {
+    let readings = vec![
+        on_slice("5", "2g.10gb", "p", 4_000),
+        on_slice("5", "2g.10gb", "q", 4_000),
+        on_slice("9", "1g.5gb", "r", 2_000),
+    ];
+    let pods = vec![pod("p", "w"), pod("q", "v"), pod("r", "u")];
+    let folded = fold(&[day(1, readings.clone(), pods.clone())]);
+    assert_eq!((codes(&folded["w"]), folded["w"].peak.clone()), (vec!["shared-card".into()], None));
+    assert_eq!((codes(&folded["u"]), folded["u"].slice.as_deref()), (Vec::new(), Some("1g.5gb")));
+    // Where the node says that its slices are shared, one pod's label on a reading is not its own.
+    let nodes_today = BTreeMap::from([("n1".to_owned(), NodeToday::SharedSlices)]);
+    let settings = FoldSettings { nodes_today, ..settings() };
+    let one = vec![on_slice("9", "1g.5gb", "r", 2_000)];
+    let folded = fold_with(settings, &[day(1, one, vec![pod("r", "u")])]);
+    assert_eq!(codes(&folded["u"]), ["shared-card"]);
+}
+
+#[test]
+fn a_profile_that_dcgm_cannot_name_is_that_of_the_resource() {
+    let fold_one = |read: &str, asked: Option<&str>| {
+        let pod = PodDay { slice_profile: asked.map(str::to_owned), ..pod("p", "w") };
+        fold(&[day(1, vec![on_slice("5", read, "p", 2_000)], vec![pod])])["w"].slice.clone().unwrap()
+    };
+    assert_eq!(fold_one("unknown", Some("1g.5gb+me")), "1g.5gb+me");
+    assert_eq!(fold_one("1g.5gb", Some("1g.5gb+me")), "1g.5gb+me");
+    assert_eq!(fold_one("1g.24gb-me", Some("unknown")), "1g.24gb-me");
+    assert_eq!(fold_one("unknown", None), "unknown");
+}
+
+#[test]
+fn the_whole_card_of_a_node_with_a_cut_one_is_held_whole() {
+    // Two cards, one of them cut: one whole GPU on offer, and slices under names of their own.
+    let mut facts = day(
+        1,
+        vec![on_slice("5", "2g.10gb", "p", 4_000), reading("y", "q", 9_000)],
+        vec![asking("p", "w", "2g.10gb"), pod("q", "v")],
+    );
+    facts.node_gpus.insert("n1".into(), 1);
+    let folded = fold(&[facts]);
+    assert_eq!((codes(&folded["v"]), folded["v"].slice.clone()), (Vec::new(), None));
+    assert_eq!(folded["v"].peak.as_ref().unwrap().memory, Mib(9_000));
+}
+
+#[test]
+fn several_models_behind_slices_are_a_gap() {
+    let mut other = on_slice("9", "2g.10gb", "p", 4_000);
+    other.model_name = "H100".into();
+    let days = [
+        day(1, vec![other], vec![asking("p", "w", "2g.10gb")]),
+        day(2, vec![on_slice("5", "2g.10gb", "q", 3_000)], vec![asking("q", "w", "2g.10gb")]),
+    ];
+    let profile = &fold(&days)["w"];
+    assert_eq!((profile.model_name.as_str(), codes(profile)), ("A100", vec!["several-models".to_owned()]));
+}
+
 #[test]
 fn an_incomplete_day_marks_who_was_there() {
     let mut facts = day(1, vec![reading("x", "p", 1_000)], vec![pod("p", "w")]);
