@@ -7,12 +7,30 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::product_name::{LabelMig, ProductLabel};
+use crate::catalog::{Attribute, ProfileName};
 use crate::ids::WorkloadId;
 use crate::units::{Mib, Money};
 
 /// Stands for a slice's profile where nothing says which it is: DCGM printed none, and no object of Kubernetes names it.
 /// It is no profile name, so that whatever reads one refuses it.
 pub const UNKNOWN_PROFILE: &str = "unknown";
+
+/// A slice's profile from what DCGM prints of it and from the resource that its pod asks for, in list spelling; either may
+/// be [`UNKNOWN_PROFILE`].
+///
+/// The resource is exact where its name has one meaning: the device plugin makes it from the slice itself, and DCGM may
+/// leave out the attribute. A resource of several meanings has an attribute, so that a reading without one is no answer.
+pub fn slice_profile(read: &str, asked: Option<&str>) -> String {
+    let known = |text: &str| text.parse::<ProfileName>().ok();
+    let told = match (known(read), asked.map(known)) {
+        (_, None) => return read.to_owned(),
+        (None, Some(asked)) => asked,
+        (Some(read), Some(None)) => (read.attribute != Attribute::Plain).then_some(read),
+        // Whose slice is it, if they are not even of one size?
+        (Some(read), Some(Some(asked))) => (read.compute_slices == asked.compute_slices).then_some(asked),
+    };
+    told.map_or_else(|| UNKNOWN_PROFILE.to_owned(), |name| name.to_string())
+}
 
 /// One cluster at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -629,6 +647,23 @@ mod tests {
         check(cut(&[], &both, &[&["1g.5gb", "1g.5gb"], &[]]), None);
         check(cut(&[], &[("nvidia_com_gpu", 2)], &[&["1g.5gb", "1g.5gb"]]), Some("1g.5gb"));
         check(cut(&[], &[("nvidia_com_gpu", 1)], &[&["1g.5gb", "1g.5gb"], &[]]), None);
+    }
+
+    #[test]
+    fn a_slice_is_what_its_reading_and_its_resource_agree_on() {
+        for (read, asked, told) in [
+            ("1g.5gb", None, "1g.5gb"),
+            ("unknown", None, "unknown"),
+            ("unknown", Some("1g.5gb+me"), "1g.5gb+me"),
+            ("1g.5gb", Some("1g.5gb+me"), "1g.5gb+me"),
+            ("1g.24gb-me", Some("unknown"), "1g.24gb-me"),
+            ("1g.24gb", Some("unknown"), "unknown"),
+            ("2g.10gb", Some("1g.5gb"), "unknown"),
+            ("1c.3g.20gb", Some("unknown"), "unknown"),
+            ("unknown", Some("unknown"), "unknown"),
+        ] {
+            assert_eq!(slice_profile(read, asked), told, "{read} {asked:?}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use slicewright_core::catalog::ProfileName;
-use slicewright_core::inventory::{Card, Node, Sharing, Slice, SliceId, UNKNOWN_PROFILE};
+use slicewright_core::inventory::{Card, Node, Sharing, Slice, SliceId, UNKNOWN_PROFILE, slice_profile};
 use slicewright_core::units::Mib;
 use slicewright_core::usage::fold::{HeldNow, NodeToday, PodName};
 
@@ -104,22 +104,16 @@ impl Today {
         }
     }
 
-    /// A slice whose profile DCGM does not print, or prints without its attribute, is what its pod asks for: the device
-    /// plugin makes the resource's name from the slice itself.
+    /// A slice that a running pod holds is what that pod asks for.
     fn name_slices_by_pods(&mut self, names: &BTreeSet<ProfileName>) {
         for (pod, ids) in &self.held_slices {
             let running = self.pods.get(pod).filter(|now| now.running);
-            let asked = running.and_then(|now| asked_profile(&now.resource, names));
-            let Some(asked) = asked.and_then(|text| text.parse::<ProfileName>().ok()) else { continue };
+            let Some(asked) = running.and_then(|now| asked_profile(&now.resource, names)) else { continue };
             for id in ids {
                 let card = self.cards.get_mut(&id.card).map(|(card, _)| card);
                 let slice = card.and_then(|card| card.slices.iter_mut().find(|slice| slice.id == id.id));
-                let Some(slice) = slice else { continue };
-                let same_size = slice.profile.parse::<ProfileName>().is_ok_and(|read| {
-                    (read.compute_slices, read.memory_gb) == (asked.compute_slices, asked.memory_gb)
-                });
-                if same_size || slice.profile == UNKNOWN_PROFILE {
-                    slice.profile = asked.to_string();
+                if let Some(slice) = slice {
+                    slice.profile = slice_profile(&slice.profile, Some(&asked));
                 }
             }
         }

@@ -386,14 +386,8 @@ fn a_slice_of_several_pods_is_shared_and_its_neighbour_is_not() {
 
 #[test]
 fn a_profile_that_dcgm_cannot_name_is_that_of_the_resource() {
-    let fold_one = |read: &str, asked: Option<&str>| {
-        let pod = PodDay { slice_profile: asked.map(str::to_owned), ..pod("p", "w") };
-        fold(&[day(1, vec![on_slice("5", read, "p", 2_000)], vec![pod])])["w"].slice.clone().unwrap()
-    };
-    assert_eq!(fold_one("unknown", Some("1g.5gb+me")), "1g.5gb+me");
-    assert_eq!(fold_one("1g.5gb", Some("1g.5gb+me")), "1g.5gb+me");
-    assert_eq!(fold_one("1g.24gb-me", Some("unknown")), "1g.24gb-me");
-    assert_eq!(fold_one("unknown", None), "unknown");
+    let days = [day(1, vec![on_slice("5", "unknown", "p", 2_000)], vec![asking("p", "w", "1g.5gb+me")])];
+    assert_eq!(fold(&days)["w"].slice.as_deref(), Some("1g.5gb+me"));
 }
 
 #[test]
@@ -420,6 +414,7 @@ fn several_models_behind_slices_are_a_gap() {
     ];
     let profile = &fold(&days)["w"];
     assert_eq!((profile.model_name.as_str(), codes(profile)), ("A100", vec!["several-models".to_owned()]));
+    assert_eq!((profile.peak.as_ref().unwrap().memory, profile.history_days), (Mib(3_000), 1));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::fold::{CardReading, DayFacts, NodeToday, PodDay, PodName};
-use crate::inventory::UNKNOWN_PROFILE;
+use crate::inventory::{UNKNOWN_PROFILE, slice_profile};
 use crate::units::counted;
 
 /// How a card was handed to the pod that a reading names.
@@ -71,7 +71,7 @@ pub(super) fn handed(
             if let Some(slice) = &reading.slice {
                 return match card.and_then(|card| card.shared_slices.get(&slice.id)) {
                     Some(how) => Handed::Shared(how.clone()),
-                    None => Handed::Slice(profile(&slice.profile, asked)),
+                    None => Handed::Slice(slice_profile(&slice.profile, asked)),
                 };
             }
             if let Some(asked) = asked {
@@ -85,12 +85,6 @@ pub(super) fn handed(
             }
         })
         .collect()
-}
-
-/// A slice's profile from its reading and from the resource that its pod asks for. The resource is exact where it is
-/// known: the device plugin makes its name from the slice itself, and DCGM may leave out the attribute.
-fn profile(read: &str, asked: Option<&str>) -> String {
-    asked.filter(|asked| *asked != UNKNOWN_PROFILE).unwrap_or(read).to_owned()
 }
 
 /// Pods that were on a shared card or node that day, or on a slice that was not read: also those that got no sample
