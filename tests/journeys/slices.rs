@@ -13,7 +13,7 @@ use crate::world::golden::DAYS;
 use crate::world::prometheus::Prometheus;
 use crate::world::series::{
     A100_40, Cluster, Cut, Dialect, END, HostLabel, Instance, Kind, Load, Memory, Node, PodLabels, Rhythm,
-    STEP, Series, Workload,
+    SCRAPE_LEAD, STEP, Series, Workload,
 };
 
 fn node(name: &str, n_cards: usize, mig_strategy: &'static str, cuts: Vec<Cut>) -> Node {
@@ -199,7 +199,23 @@ fn slices_handed_out_as_gpus_are_no_whole_cards() {
     let workloads =
         vec![service("a", "one-1", 0, Some("3"), 8_000), service("b", "one-1", 0, Some("5"), 900)];
     let cluster = cluster(vec![single], workloads);
-    let seen = Seen::of(&cluster, &[]);
+    // The exporter shows the parent as well, under the name of a pod.
+    let (uuid, pod) = (cluster.card_uuid("one-1", 0), cluster.pod_name(&cluster.workloads[0], 0));
+    let labels = [
+        ("Hostname", "one-1"),
+        ("UUID", uuid.as_str()),
+        ("job", "nvidia-dcgm-exporter"),
+        ("modelName", A100_40.model_name),
+        ("namespace", "search"),
+        ("pod", pod.as_str()),
+    ];
+    let parent = Series {
+        name: "DCGM_FI_DEV_FB_USED",
+        labels: labels.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec(),
+        first: END - 86_400 + STEP - SCRAPE_LEAD,
+        values: vec![30_000.0; 288],
+    };
+    let seen = Seen::of(&cluster, &[parent]);
     let node = seen.0.inventory.node("one-1").unwrap();
     assert_eq!((node.sharing(), node.gpu_allocatable["nvidia_com_gpu"]), (Sharing::Mig, 3));
     // The product label names what DCGM could not.
