@@ -116,12 +116,11 @@ fn cut_site(mig: &Mig<'_, '_>, node: &Node) -> Result<Site, String> {
     if node.sharing() != Sharing::Mig {
         return site(mig.request, mig.weighed, node);
     }
-    let unnamed = mig.weighed.iter().any(|w| {
-        let here = w.pods.iter().any(|pod| pod.node == node.name && !pod.slices.is_empty());
-        here && ProfileName::from_resource(&w.workload.resource).is_none()
-    });
-    if unnamed || node.label("nvidia.com/mig.strategy").is_some_and(|strategy| strategy != "mixed") {
-        return Err("its cards are cut, and its slices are not named by their profile".to_owned());
+    if node.slices_as_gpus().is_some() {
+        return Err("its slices are handed out as `nvidia.com/gpu`, whatever their size".to_owned());
+    }
+    if node.slices_are_shared() {
+        return Err("its slices are shared by several pods each".to_owned());
     }
     let mut site = plain_site(mig.request, mig.weighed, node, Sharing::Mig)?;
     for (card, known) in site.cards.iter_mut().zip(&node.cards).filter(|(_, known)| !known.slices.is_empty())
@@ -239,7 +238,7 @@ fn plain_site(
         return Err(format!("{} asks for a GPU there, and who owns it is not known", stranger.pod));
     }
     let ghost = node.cards.iter().zip(&cards).find(|(card, holder)| {
-        holder.is_none() && card.slices.is_empty() && card.used_now.is_some_and(|used| used > IDLE_FLOOR)
+        holder.is_none() && !card.is_cut() && card.used_now.is_some_and(|used| used > IDLE_FLOOR)
     });
     if let Some((card, _)) = ghost {
         return Err(format!(
