@@ -3,11 +3,16 @@
 //! Written against the plan's own words and the catalog, not against the planner, so that a fault of the planner
 //! shows here.
 
+mod layouts;
+
+mod seats;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{CardUse, Change, NodeFate, Plan, PoolKind, Request, SliceUse};
 use crate::catalog::layouts::{Limits, Multiset, place};
 use crate::catalog::{GpuModel, ProfileName};
+use crate::fit::Holds;
 use crate::ids::WorkloadId;
 use crate::policy::Method;
 
@@ -20,7 +25,13 @@ pub fn check(request: &Request<'_>, plan: &Plan) -> Vec<String> {
     match plan.method {
         Method::Mig => {
             match request.catalog.find(&plan.model) {
-                Some(model) => slices(model, plan, &mut broken),
+                Some(model) => {
+                    slices(model, plan, &mut broken);
+                    if plan.pool_kind == PoolKind::Static {
+                        layouts::configs(model, plan, &mut broken);
+                        seats::seats(request, plan, &mut broken);
+                    }
+                }
                 None => broken.push(format!("the model `{}` is not in the catalog", plan.model)),
             }
             sizes(request, plan, &mut broken);
@@ -66,7 +77,7 @@ fn names(plan: &Plan, broken: &mut Vec<String>) {
                 }
             }
             Change::LabelNodes { value, .. } | Change::LabelGroup { value, .. } => {
-                let ready_made = ProfileName::from_config_name(value).is_some();
+                let ready_made = ProfileName::from_config_name(value).is_some() || value == "all-disabled";
                 if !made.contains(value.as_str()) && !ready_made {
                     broken.push(format!("label value `{value}` names a config that nothing defines"));
                 }
@@ -91,8 +102,9 @@ fn savings(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>) {
     if saving.cards_in_use_before.saturating_sub(saving.cards_in_use_after) != saving.cards_freed {
         broken.push("cards before, after and freed do not add up".to_owned());
     }
-    if saving.cards_freed == 0 && saving.nodes_freed.is_empty() && saving.nodes_after >= saving.nodes_before {
-        broken.push("the plan frees nothing".to_owned());
+    let frees = saving.cards_freed > 0 || saving.nodes_after < saving.nodes_before;
+    if !frees && !plan.items.iter().any(grows) {
+        broken.push("the plan frees nothing, and nothing grows".to_owned());
     }
     if plan.pool_kind == PoolKind::Static
         && let Some(total) = &saving.per_month
@@ -108,6 +120,20 @@ fn savings(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>) {
         if sum != total.micros {
             broken.push("the money does not equal the prices of the freed nodes".to_owned());
         }
+    }
+}
+
+/// It holds a slice that is too small for it.
+fn grows(item: &super::Item) -> bool {
+    match (&item.fit.holds, &item.fit.needs) {
+        (Holds::Slice { .. }, Some(needs)) => {
+            let holds = item.fit.considered.iter().find(|candidate| match &item.fit.holds {
+                Holds::Slice { profile } => candidate.name == *profile,
+                Holds::Whole => false,
+            });
+            holds.and_then(|candidate| candidate.memory).is_none_or(|memory| memory < needs.memory)
+        }
+        (Holds::Slice { .. } | Holds::Whole, _) => false,
     }
 }
 

@@ -60,6 +60,9 @@ fn entries(cards: &[Card], geometry: &Geometry) -> Vec<MigEntry> {
 /// The operator's own name for "every card cut into this profile", when that is what is wanted and it is there.
 pub(super) fn ready_made(mig: &Mig<'_, '_>, entries: &[MigEntry]) -> Option<String> {
     let [MigEntry { cards, instances }] = entries else { return None };
+    if instances.is_empty() {
+        return Some("all-disabled".to_owned());
+    }
     let (profile, count) = instances.iter().next().filter(|_| cards.is_empty() && instances.len() == 1)?;
     let product = mig.model.product(&mig.model_name)?;
     let config = for_product(mig.model, product, profile.parse().ok()?)?;

@@ -32,7 +32,7 @@ pub(super) use outcome::{item, left_alone};
 use outcome::{items, outcomes};
 
 /// Node label that the MIG manager acts on.
-pub(super) const MIG_LABEL: &str = "nvidia.com/mig.config";
+pub(in crate::plan) const MIG_LABEL: &str = "nvidia.com/mig.config";
 
 /// A pool of one card model that can be cut.
 pub(super) struct Mig<'a, 'w> {
