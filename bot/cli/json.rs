@@ -135,6 +135,8 @@ struct JsonProposal {
     side_effects: Vec<String>,
     /// What a reviewer should know of the plan: nodes that were left out, and why.
     notes: Vec<String>,
+    /// Rules of the pool and settings of moving workloads that are not the default, with who decided.
+    overrides: Vec<String>,
     /// Other ways that were weighed, and why they lost.
     alternatives: Vec<JsonAlternative>,
     /// Named risks, worst first.
@@ -411,6 +413,7 @@ fn proposal(
         by_hand: text.summary.by_hand.iter().map(|m| format!("{}: {}", m.what, m.why)).collect(),
         side_effects: text.summary.side_effects.clone(),
         notes: plan.notes.clone(),
+        overrides: plan.overrides.clone(),
         alternatives: plan
             .alternatives
             .iter()

@@ -519,6 +519,9 @@ pub struct DeclaredWorkload {
     pub replicas: Option<u32>,
     /// `slicewright/ignore: "true"` on it, its pod template or its namespace.
     pub ignored: bool,
+    /// Labels by Kubernetes key: of its pod template, else of the object. Where two declarations differ, the key is left
+    /// out: either value may be the true one.
+    pub labels: BTreeMap<String, String>,
     /// Node selector entries that a change of sharing would break or fix, such as `nvidia.com/gpu.product`.
     pub node_selector: BTreeMap<String, String>,
     /// Taints that its pods tolerate, as `key` (any value) or `key=value`; `*` for all.

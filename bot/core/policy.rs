@@ -1,14 +1,21 @@
-//! Headroom, evidence gates and what may share with what, resolved for one workload.
+//! Headroom, evidence gates and what may share with what, for one workload.
 //!
-//! Settings are layered: built-in default, service, cluster, pool; in each layer what holds for all, then its rules in
-//! order. Each value remembers which line decided, so that `explain` can say so.
+//! Each value remembers which line of the configuration decided, so that `explain` can say so. Which line that is is
+//! the question of `rules`.
+
+pub mod rules;
+
+pub mod freeze;
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::inventory::Workload;
-use crate::units::{Mib, Ratio};
+use crate::plan::pool::Spread;
+use crate::units::{Mib, Ratio, thousands};
 
 /// What is allowed and asked for one workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,12 +46,19 @@ pub struct Policy {
     pub time_slicing: TimeSlicingPolicy,
     /// Plan for the autoscaler's maximum, not for the replicas of now.
     pub plan_for_hpa_max: bool,
+    /// Extra pods while it rolls. `None`: as measured, else as declared.
+    pub max_surge: Option<u32>,
+    /// How far its replicas must be apart. `None`: as the pool says.
+    pub spread: Option<Spread>,
     /// Refuse slices whose kernels are wider than the slice, instead of naming the latency risk.
     pub refuse_latency_stretch: bool,
     /// What to do with workloads whose request cannot be edited.
     pub manual_edits: ManualEdits,
-    /// Which line decided a value that is not the default, by the setting's name.
+    /// Which line decided a value that is configured, by the setting's name: `cluster dc1, rule 2`.
     pub decided_by: BTreeMap<String, String>,
+    /// Where that line stands, `slicewright.yaml:42`, as far as it is known. For `explain` alone: proposals leave it out,
+    /// since it moves with every comment above it.
+    pub stands_at: BTreeMap<String, String>,
 }
 
 impl Default for Policy {
@@ -64,9 +78,12 @@ impl Default for Policy {
             min_profile: None,
             time_slicing: TimeSlicingPolicy::default(),
             plan_for_hpa_max: true,
+            max_surge: None,
+            spread: None,
             refuse_latency_stretch: false,
             manual_edits: ManualEdits::Deny,
             decided_by: BTreeMap::new(),
+            stands_at: BTreeMap::new(),
         }
     }
 }
@@ -96,12 +113,14 @@ impl Policy {
             "min_coverage" => self.min_coverage.to_string(),
             "min_runs" => self.min_runs.to_string(),
             "methods" => self.methods.iter().map(|method| method.name()).collect::<Vec<_>>().join(", "),
-            "min_profile" => self.min_profile.clone().unwrap_or_default(),
+            "min_profile" => self.min_profile.clone().unwrap_or_else(|| "none".to_owned()),
             "time_slicing_usable_share" => self.time_slicing.usable_share.to_string(),
             "time_slicing_compute_limit" => self.time_slicing.compute_limit.to_string(),
             "time_slicing_max_replicas" => self.time_slicing.max_replicas.to_string(),
             "fail_requests_greater_than_one" => self.time_slicing.fail_requests_greater_than_one.to_string(),
             "plan_for_hpa_max" => self.plan_for_hpa_max.to_string(),
+            "max_surge" => self.max_surge.map_or_else(|| "as declared".to_owned(), |pods| pods.to_string()),
+            "spread" => self.spread.map_or("as the pool", Spread::name).to_owned(),
             "refuse_latency_stretch" => self.refuse_latency_stretch.to_string(),
             "manual_edits" => match self.manual_edits {
                 ManualEdits::Deny => "deny".to_owned(),
@@ -111,11 +130,48 @@ impl Policy {
         }
     }
 
-    /// The method may be used for this workload.
+    /// Configured values that are not the default, as `` `production` = false (cluster dc1, rule 1)``.
+    pub fn overrides(&self) -> impl Iterator<Item = String> {
+        let default = Self::default();
+        self.decided_by
+            .iter()
+            .filter(move |(setting, _)| self.shown(setting) != default.shown(setting))
+            .map(|(setting, place)| format!("`{setting}` = {} ({place})", self.shown(setting)))
+    }
+
+    /// The method may be used for this workload. Production shares only where hardware isolates the sharers.
     pub fn allows(&self, method: Method) -> bool {
-        self.methods.contains(&method) && (!self.production || method != Method::TimeSlicing)
+        let isolated = match method {
+            Method::Mig | Method::KeepWhole => true,
+            Method::TimeSlicing | Method::Mps => false,
+        };
+        self.methods.contains(&method) && (isolated || !self.production)
     }
 }
+
+/// Every setting of a workload in the order in which people read them, by its name in [`PolicySettings`].
+pub const SETTINGS: &[&str] = &[
+    "production",
+    "exclude",
+    "headroom_percent",
+    "headroom_min_mib",
+    "compute_fill",
+    "bandwidth_fill",
+    "min_history_days",
+    "min_coverage",
+    "min_runs",
+    "methods",
+    "min_profile",
+    "time_slicing_usable_share",
+    "time_slicing_compute_limit",
+    "time_slicing_max_replicas",
+    "fail_requests_greater_than_one",
+    "plan_for_hpa_max",
+    "max_surge",
+    "spread",
+    "refuse_latency_stretch",
+    "manual_edits",
+];
 
 /// A way to give a workload less than a whole card, or not to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -214,10 +270,17 @@ pub struct PolicySettings {
     pub fail_requests_greater_than_one: Option<bool>,
     /// Plan for the autoscaler's maximum.
     pub plan_for_hpa_max: Option<bool>,
+    /// Extra pods while the workload rolls, whatever is measured or declared.
+    pub max_surge: Option<u32>,
+    /// How far replicas must be apart, whatever the pool says: `node`, `card` or `none`.
+    pub spread: Option<Spread>,
     /// Refuse slices narrower than the workload's kernels.
     pub refuse_latency_stretch: Option<bool>,
     /// What to do with workloads whose request cannot be edited: `deny` or `allow`.
     pub manual_edits: Option<ManualEdits>,
+    /// Where each setting stands, `slicewright.yaml:42`, by its name. Filled by whoever read the file.
+    #[serde(skip)]
+    pub stands_at: BTreeMap<String, String>,
 }
 
 impl PolicySettings {
@@ -249,222 +312,19 @@ impl PolicySettings {
         if let Some(n) = self.time_slicing_max_replicas.filter(|n| !(2..=48).contains(n)) {
             return Err(("time_slicing_max_replicas", format!("{n} is not between 2 and 48")));
         }
-        let methods = self.methods.iter().flatten();
-        if let Some(method) = methods.into_iter().find(|m| !matches!(m, Method::Mig | Method::TimeSlicing)) {
-            return Err((
-                "methods",
-                format!("`{}` cannot be asked for yet: use `mig`, `time-slicing` or both", method.name()),
-            ));
+        if self.methods.iter().flatten().any(|method| *method == Method::KeepWhole) {
+            let problem =
+                "`keep-whole` is what is left where no method is allowed: write `[]`, or `exclude: true`";
+            return Err(("methods", problem.to_owned()));
+        }
+        if let Some(n) = self.max_surge.filter(|n| *n > 1_000) {
+            return Err(("max_surge", format!("{} extra pods are more than 1,000", thousands(u64::from(n)))));
         }
         match &self.min_profile {
             Some(name) if name.parse::<crate::catalog::ProfileName>().is_err() => {
                 Err(("min_profile", format!("`{name}` is no MIG profile: it is written like `2g.10gb`")))
             }
             _ => Ok(()),
-        }
-    }
-}
-
-/// A rule: which workloads, and what holds for them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct PolicyRule {
-    /// Namespaces by name; `*` stands for any run of characters: `dev-*`.
-    pub namespaces: Vec<String>,
-    /// Namespace labels that must all be there with this value; keys as Kubernetes spells them.
-    pub namespace_labels: BTreeMap<String, String>,
-    /// Workloads as `namespace/name`, `*` allowed.
-    pub workloads: Vec<String>,
-    /// Owner kinds: `Notebook`.
-    pub kinds: Vec<String>,
-    /// What holds for them.
-    pub set: PolicySettings,
-}
-
-impl PolicyRule {
-    /// Whether the rule speaks of this workload. An empty list says nothing; all that are given must match.
-    pub fn matches(&self, workload: &Workload) -> bool {
-        let id = &workload.id;
-        let any = |patterns: &[String], text: &str| {
-            patterns.is_empty() || patterns.iter().any(|pattern| wildcard(pattern, text))
-        };
-        let given = !(self.namespaces.is_empty()
-            && self.namespace_labels.is_empty()
-            && self.workloads.is_empty()
-            && self.kinds.is_empty());
-        given
-            && any(&self.namespaces, &id.namespace)
-            && any(&self.workloads, &id.to_string())
-            && (self.kinds.is_empty() || self.kinds.contains(&id.kind))
-            && self.namespace_labels.iter().all(|(key, value)| {
-                workload.namespace_labels.get(&crate::inventory::sanitised_label(key)) == Some(value)
-            })
-    }
-}
-
-/// One layer with its name, outermost first: `service`, `cluster dc1`, `pool a100-40gb`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Layer<'a> {
-    /// Where the layer stands, for `decided_by`.
-    pub name: String,
-    /// What holds for all of it.
-    pub all: &'a PolicySettings,
-    /// Rules in order; later ones win.
-    pub rules: &'a [PolicyRule],
-}
-
-/// Resolves the policy of one workload: the built-in defaults, then layer by layer.
-pub fn policy(workload: &Workload, layers: &[Layer<'_>]) -> Policy {
-    let mut policy = Policy::default();
-    for layer in layers {
-        apply(&mut policy, layer.all, &layer.name);
-        for (n, rule) in layer.rules.iter().enumerate() {
-            if rule.matches(workload) {
-                apply(&mut policy, &rule.set, &format!("{}, rule {}", layer.name, n + 1));
-            }
-        }
-    }
-    policy
-}
-
-fn apply(policy: &mut Policy, settings: &PolicySettings, place: &str) {
-    macro_rules! take {
-        ($($setting:ident => $target:expr),* $(,)?) => {$(
-            if let Some(value) = settings.$setting.clone() {
-                $target = value;
-                policy.decided_by.insert(stringify!($setting).to_owned(), place.to_owned());
-            }
-        )*};
-    }
-    take! {
-        production => policy.production,
-        headroom_percent => policy.headroom_percent,
-        compute_fill => policy.compute_fill,
-        bandwidth_fill => policy.bandwidth_fill,
-        min_history_days => policy.min_history_days,
-        min_coverage => policy.min_coverage,
-        min_runs => policy.min_runs,
-        methods => policy.methods,
-        time_slicing_usable_share => policy.time_slicing.usable_share,
-        time_slicing_compute_limit => policy.time_slicing.compute_limit,
-        time_slicing_max_replicas => policy.time_slicing.max_replicas,
-        fail_requests_greater_than_one => policy.time_slicing.fail_requests_greater_than_one,
-        plan_for_hpa_max => policy.plan_for_hpa_max,
-        refuse_latency_stretch => policy.refuse_latency_stretch,
-        manual_edits => policy.manual_edits,
-    }
-    if let Some(mib) = settings.headroom_min_mib {
-        policy.headroom_min = Mib(mib);
-        policy.decided_by.insert("headroom_min_mib".into(), place.to_owned());
-    }
-    if let Some(profile) = &settings.min_profile {
-        policy.min_profile = Some(profile.clone());
-        policy.decided_by.insert("min_profile".into(), place.to_owned());
-    }
-    if let Some(exclude) = settings.exclude {
-        policy.excluded = exclude.then(|| format!("excluded by {place}"));
-        policy.decided_by.insert("exclude".into(), place.to_owned());
-    }
-}
-
-/// Whether `text` matches `pattern`, where `*` stands for any run of characters. Linear in practice, never exponential.
-pub fn wildcard(pattern: &str, text: &str) -> bool {
-    let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
-    let (mut p, mut t, mut star) = (0, 0, None);
-    while t < text.len() {
-        if pattern.get(p) == Some(&'*') {
-            star = Some((p, t));
-            p += 1;
-        } else if pattern.get(p) == text.get(t) {
-            p += 1;
-            t += 1;
-        } else if let Some((at, from)) = star {
-            p = at + 1;
-            t = from + 1;
-            star = Some((at, from + 1));
-        } else {
-            return false;
-        }
-    }
-    pattern[p..].iter().all(|c| *c == '*')
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::ids::WorkloadId;
-
-    fn workload(namespace: &str) -> Workload {
-        Workload {
-            id: WorkloadId::new("StatefulSet", namespace, "nb-a"),
-            gpus_per_pod: 1,
-            resource: "nvidia.com/gpu".into(),
-            containers: BTreeSet::new(),
-            replicas: 1,
-            hpa_max: None,
-            max_surge: None,
-            pods: Vec::new(),
-            namespace_labels: BTreeMap::from([("env".into(), "dev".into())]),
-        }
-    }
-
-    fn rule(namespaces: &[&str], set: PolicySettings) -> PolicyRule {
-        PolicyRule {
-            namespaces: namespaces.iter().map(|text| (*text).to_owned()).collect(),
-            set,
-            ..PolicyRule::default()
-        }
-    }
-
-    #[test]
-    fn unknown_means_production() {
-        assert!(policy(&workload("anything"), &[]).production);
-    }
-
-    #[test]
-    fn the_last_matching_line_decides_and_is_named() {
-        let none = PolicySettings::default();
-        let dev = PolicySettings { production: Some(false), ..PolicySettings::default() };
-        let rules = [rule(&["dev-*"], dev.clone())];
-        let layers = [Layer { name: "service".into(), all: &none, rules: &rules }];
-        let got = policy(&workload("dev-ml"), &layers);
-        assert!(!got.production);
-        assert_eq!(got.decided_by["production"], "service, rule 1");
-        assert!(policy(&workload("prod"), &layers).production);
-        let by_label = [PolicyRule {
-            namespace_labels: BTreeMap::from([("env".into(), "dev".into())]),
-            set: dev,
-            ..PolicyRule::default()
-        }];
-        let layers = [Layer { name: "cluster x".into(), all: &none, rules: &by_label }];
-        assert!(!policy(&workload("prod"), &layers).production);
-    }
-
-    #[test]
-    fn a_rule_without_a_selector_matches_nothing() {
-        assert!(!PolicyRule::default().matches(&workload("a")));
-    }
-
-    #[test]
-    fn production_never_time_slices() {
-        assert!(!Policy::default().allows(Method::TimeSlicing));
-        assert!(Policy { production: false, ..Policy::default() }.allows(Method::TimeSlicing));
-    }
-
-    #[test]
-    fn needs_round_up() {
-        let policy = Policy::default();
-        assert_eq!(policy.memory_need(Mib(1_000)), Mib(1_512));
-        assert_eq!(policy.memory_need(Mib(7_987)), Mib(9_585));
-        assert_eq!(policy.compute_need_milli(Ratio::from_ppm(190_000)), 254);
-    }
-
-    #[test]
-    fn wildcards_match_runs_of_characters() {
-        for (pattern, text, expected) in
-            [("dev-*", "dev-a", true), ("*", "", true), ("a*b*c", "axxbyyc", true), ("a*b", "ac", false)]
-        {
-            assert_eq!(wildcard(pattern, text), expected, "{pattern} {text}");
         }
     }
 }

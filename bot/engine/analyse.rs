@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use slicewright_core::fit::{FitReport, Reason};
-use slicewright_core::ids::{PoolId, WorkloadId};
-use slicewright_core::inventory::{Declared, Inventory, MigStrategy, Operator, Workload};
-use slicewright_core::plan::check::check;
-use slicewright_core::plan::pool::{Pool, pools};
-use slicewright_core::plan::{Nothing, Outcome, Request, plan, weigh_one};
-use slicewright_core::policy::{Layer, Policy, PolicySettings, policy};
+use slicewright_core::fit::FitReport;
+use slicewright_core::ids::WorkloadId;
+use slicewright_core::inventory::{Declared, Inventory, MigStrategy, Operator};
+use slicewright_core::plan::layers::{General, Layers, policies};
+use slicewright_core::plan::pool::{Pool, pools, unknown_frozen_nodes};
+use slicewright_core::plan::sound::{CHECK_FAILED, sound};
+use slicewright_core::plan::{Outcome, Request, plan, weigh_one};
+use slicewright_core::policy::Policy;
 use slicewright_core::units::Mib;
-use slicewright_core::usage::{DataGap, Finding, Measured, Severity, declared as declared_memory};
+use slicewright_core::usage::{Finding, Measured, Severity, declared as declared_memory};
 
 use super::{Engine, Inputs};
 use crate::infra::{self, Scope, Snapshot};
@@ -39,6 +40,8 @@ pub struct Analysis {
     pub matchers: BTreeMap<String, String>,
     /// Configured pools that no node belongs to.
     pub empty_pools: Vec<String>,
+    /// Configured names of frozen nodes that no node has, as sentences.
+    pub unknown_frozen_nodes: Vec<String>,
     /// Pools by name.
     pub pools: Vec<Pool>,
     /// Policy of every workload.
@@ -49,47 +52,6 @@ pub struct Analysis {
     pub elsewhere: Vec<FitReport>,
     /// How the questions went.
     pub stats: QueryStats,
-}
-
-impl Analysis {
-    /// Why the facts about a pool are incomplete, so that nothing about it may be written: a metric that an open
-    /// proposal rests on is gone, a finding blocks all decisions, part of the window could not be read, or a node that
-    /// offers or uses GPUs is not seen in full. `rests_on` are the metrics of the open proposal.
-    pub fn unsure(&self, pool: &PoolId, rests_on: &[String]) -> Option<String> {
-        let quality = &self.measured.data_quality;
-        let gone: Vec<&str> =
-            rests_on.iter().filter(|name| !quality.metrics.contains(name)).map(String::as_str).collect();
-        if !gone.is_empty() {
-            return Some(format!("held: metrics that the proposal rests on are gone: {}", gone.join(", ")));
-        }
-        if let Some(finding) = quality.findings.iter().find(|finding| finding.severity == Severity::Blocker) {
-            return Some(format!("held: {}", finding.text));
-        }
-        let pool = self.pools.iter().find(|known| known.id == *pool)?;
-        let nodes = || self.inventory.nodes.iter().filter(|node| pool.nodes.contains(&node.name));
-        let silent =
-            nodes().find(|n| n.cards.is_empty() && n.gpu_allocatable.values().any(|offered| *offered > 0));
-        if let Some(node) = silent {
-            return Some(format!(
-                "held: {} offers GPUs and shows no sample of them now, so that nothing is decided until it does",
-                node.name
-            ));
-        }
-        let workloads = || {
-            let here = |w: &&Workload| w.pods.iter().any(|pod| pool.nodes.contains(&pod.node));
-            self.inventory.workloads.iter().filter(here)
-        };
-        let in_use =
-            nodes().flat_map(|node| &node.cards).any(|card| card.used_now.is_some_and(|used| used.0 > 1_024));
-        if in_use && workloads().next().is_none() {
-            return Some("held: cards are in use, and no pod is known to hold one".to_owned());
-        }
-        workloads()
-            .filter_map(|workload| self.measured.profiles.get(&workload.id))
-            .flat_map(|profile| &profile.gaps)
-            .find(|gap| matches!(gap, DataGap::IncompleteAnswer { .. }))
-            .map(|gap| format!("held: {gap}"))
-    }
 }
 
 impl Engine {
@@ -152,9 +114,10 @@ impl Engine {
             }
         }
 
-        let pools = pools(&inventory, &cluster.pools, &self.settings().prices)
+        let layers = self.layers(cluster);
+        let pools = pools(&inventory, &layers, &self.settings().prices)
             .map_err(|problem| anyhow::anyhow!("cluster `{}`: {problem}", cluster.name))?;
-        let policies = self.policies(cluster, &inventory, &pools);
+        let policies = policies(&inventory, &declared, &pools, &layers);
         let mut outcomes = Vec::new();
         for pool in &pools {
             let request = Request {
@@ -165,7 +128,9 @@ impl Engine {
                 catalog: self.catalog(),
                 policies: &policies,
             };
-            outcomes.push(sound(&request, plan(&request)));
+            let outcome = sound(&request, plan(&request));
+            log_defects(&outcome);
+            outcomes.push(outcome);
         }
         let elsewhere = match pools.first() {
             None => Vec::new(),
@@ -201,6 +166,7 @@ impl Engine {
                 .filter(|settings| !pools.iter().any(|pool| pool.id.pool == settings.name))
                 .map(|settings| settings.name.clone())
                 .collect(),
+            unknown_frozen_nodes: unknown_frozen_nodes(&layers, &pools),
             pools,
             policies,
             outcomes,
@@ -220,71 +186,32 @@ impl Engine {
             .collect()
     }
 
-    fn policies(
-        &self,
-        cluster: &ClusterSettings,
-        inventory: &Inventory,
-        pools: &[Pool],
-    ) -> BTreeMap<WorkloadId, Policy> {
-        let nothing = PolicySettings::default();
-        inventory
-            .workloads
-            .iter()
-            .map(|workload| {
-                let pool = pools
-                    .iter()
-                    .find(|pool| workload.pods.iter().any(|pod| pool.nodes.contains(&pod.node)))
-                    .and_then(|pool| cluster.pools.iter().find(|settings| settings.name == pool.id.pool));
-                let layers = [
-                    Layer {
-                        name: "service".to_owned(),
-                        all: &self.settings().policy,
-                        rules: &self.settings().rules,
-                    },
-                    Layer {
-                        name: format!("cluster {}", cluster.name),
-                        all: &cluster.policy,
-                        rules: &cluster.rules,
-                    },
-                    Layer {
-                        name: pool.map_or_else(String::new, |pool| format!("pool {}", pool.name)),
-                        all: pool.map_or(&nothing, |pool| &pool.policy),
-                        rules: &[],
-                    },
-                ];
-                (workload.id.clone(), policy(workload, &layers))
-            })
-            .collect()
+    /// Every layer of the configuration that speaks about the cluster.
+    fn layers<'a>(&'a self, cluster: &'a ClusterSettings) -> Layers<'a> {
+        let service = self.settings();
+        Layers {
+            cluster: &cluster.name,
+            service: General {
+                policy: &service.policy,
+                rules: &service.rules,
+                pool_defaults: &service.pool_defaults,
+            },
+            of_cluster: General {
+                policy: &cluster.policy,
+                rules: &cluster.rules,
+                pool_defaults: &cluster.pool_defaults,
+            },
+            pools: &cluster.pools,
+        }
     }
 }
 
-/// A plan that breaks a rule of its own is never shown: better nothing than something wrong.
-fn sound(request: &Request<'_>, outcome: Outcome) -> Outcome {
-    let Outcome::Plan(plan) = outcome else { return outcome };
-    let broken = check(request, &plan);
-    if broken.is_empty() {
-        return Outcome::Plan(plan);
+/// A plan that failed its own checks was dropped: that is the program's fault, and the operator's log says so.
+fn log_defects(outcome: &Outcome) {
+    let Outcome::Nothing(nothing) = outcome else { return };
+    for reason in nothing.reasons.iter().filter(|reason| reason.code == CHECK_FAILED) {
+        tracing::error!(pool = %nothing.pool, "{}", reason.text);
     }
-    tracing::error!(pool = %plan.pool, ?broken, "a plan failed its own checks and was dropped");
-    let mut kept = plan.kept;
-    kept.extend(plan.items.into_iter().map(|item| slicewright_core::plan::Kept {
-        n_cards: item.replicas,
-        reasons: Vec::new(),
-        fit: item.fit,
-    }));
-    Outcome::Nothing(Nothing {
-        pool: plan.pool,
-        reasons: broken
-            .into_iter()
-            .map(|text| {
-                Reason::new("check-failed", format!("the plan failed a check of its own: {text}"))
-                    .with_advice(
-                        "this is a defect of Slicewright: please report it with `slicewright record`",
-                    )
-            })
-            .collect(),
-        kept,
-    })
 }
 
 fn scope(cluster: &ClusterSettings) -> Scope {

@@ -1,5 +1,6 @@
 //! What the metrics and the repository of a cluster lack, and how to fix it.
 
+use slicewright_core::policy::freeze::held;
 use slicewright_core::units::first_few;
 use slicewright_core::usage::{Finding, Severity};
 
@@ -29,6 +30,24 @@ fn repository(analysis: &Analysis) -> Vec<Finding> {
             format!("no GPU node belongs to the configured pool `{pool}`"),
             "check its `nodes` and `labels`; labels must be exposed by kube-state-metrics",
         ));
+    }
+    for text in &analysis.unknown_frozen_nodes {
+        findings.push(finding(
+            "unknown-frozen-node",
+            Severity::Warning,
+            text.clone(),
+            "correct the name, or take it out: as it is, it protects nothing",
+        ));
+    }
+    for pool in &analysis.pools {
+        if let Some(hold) = held(&pool.freeze, analysis.at) {
+            findings.push(finding(
+                "frozen-pool",
+                Severity::Note,
+                format!("pool {} is {hold}", pool.id.pool),
+                "nothing of it is opened, updated or closed until then",
+            ));
+        }
     }
     let running: Vec<_> = analysis.inventory.workloads.iter().filter(|w| !w.pods.is_empty()).collect();
     let missing: Vec<String> = running

@@ -2,6 +2,7 @@
 
 use slicewright_core::fit::FitReport;
 use slicewright_core::plan::Outcome;
+use slicewright_core::plan::pool::Pool;
 use slicewright_core::policy::Policy;
 
 use super::analyse::Analysis;
@@ -20,11 +21,15 @@ pub fn explain(analysis: &Analysis, namespace: &str, name: &str) -> Vec<Explaine
     fits(analysis)
         .into_iter()
         .filter(|(report, _)| report.workload.namespace == namespace && report.workload.name == name)
-        .map(|(report, place)| {
+        .map(|(report, pool)| {
             let default = Policy::default();
             let policy = analysis.policies.get(&report.workload).unwrap_or(&default);
             let profile = analysis.measured.profiles.get(&report.workload);
-            Explained { place, text: render::explain(report, profile, policy) }
+            Explained {
+                place: pool
+                    .map_or_else(|| "not running now".to_owned(), |pool| format!("pool {}", pool.id.pool)),
+                text: render::explain(report, profile, policy, pool),
+            }
         })
         .collect()
 }
@@ -34,22 +39,17 @@ pub fn known(analysis: &Analysis) -> Vec<String> {
     fits(analysis).into_iter().map(|(report, _)| report.workload.to_string()).collect()
 }
 
-/// Every fit of the cluster with where it stands.
-fn fits(analysis: &Analysis) -> Vec<(&FitReport, String)> {
+/// Every fit of the cluster with the pool that it stands in.
+fn fits(analysis: &Analysis) -> Vec<(&FitReport, Option<&Pool>)> {
     let mut fits = Vec::new();
-    for outcome in &analysis.outcomes {
-        match outcome {
-            Outcome::Plan(plan) => {
-                let place = format!("pool {}", plan.pool.pool);
-                fits.extend(plan.items.iter().map(|item| (&item.fit, place.clone())));
-                fits.extend(plan.kept.iter().map(|kept| (&kept.fit, place.clone())));
-            }
-            Outcome::Nothing(nothing) => {
-                let place = format!("pool {}", nothing.pool.pool);
-                fits.extend(nothing.kept.iter().map(|kept| (&kept.fit, place.clone())));
-            }
-        }
+    for (pool, outcome) in analysis.pools.iter().zip(&analysis.outcomes) {
+        let (items, kept) = match outcome {
+            Outcome::Plan(plan) => (plan.items.as_slice(), &plan.kept),
+            Outcome::Nothing(nothing) => (&[][..], &nothing.kept),
+        };
+        fits.extend(items.iter().map(|item| (&item.fit, Some(pool))));
+        fits.extend(kept.iter().map(|kept| (&kept.fit, Some(pool))));
     }
-    fits.extend(analysis.elsewhere.iter().map(|fit| (fit, "not running now".to_owned())));
+    fits.extend(analysis.elsewhere.iter().map(|fit| (fit, None)));
     fits
 }

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use anyhow::Context as _;
 use slicewright_core::ids::{PoolId, slug};
+use slicewright_core::plan::pool::Pool;
+use slicewright_core::plan::unsure::unsure;
 use slicewright_core::plan::{Outcome, Plan};
+use slicewright_core::policy::freeze::held;
 use slicewright_core::review::lifecycle::{Action, Own, Wanted, decide};
 use slicewright_core::review::metadata::{Metadata, State, strip};
 use slicewright_core::usage::ComputeSource;
@@ -144,7 +147,7 @@ impl Engine {
             }
             let branch = &branches[&pool.id];
             let report = self
-                .propose_pool(analysis, forge, base_branch, branch, &pool.id, outcome, wishes.dry_run)
+                .propose_pool(analysis, forge, base_branch, branch, pool, outcome, wishes.dry_run)
                 .with_context(|| format!("cannot propose the change of pool `{}`", pool.id))?;
             reports.push(report);
         }
@@ -158,10 +161,11 @@ impl Engine {
         forge: &dyn Forge,
         base_branch: &str,
         branch: &str,
-        pool: &PoolId,
+        settings: &Pool,
         outcome: &Outcome,
         dry_run: bool,
     ) -> anyhow::Result<PoolReport> {
+        let pool = &settings.id;
         let proposal = plan_of(outcome)
             .map(|plan| write(analysis, plan, branch, base_branch))
             .transpose()
@@ -182,10 +186,11 @@ impl Engine {
                 "the branch belongs to pool `{}` of cluster `{}`: give one of the two another name",
                 known.pool, known.cluster
             )),
-            None => analysis.unsure(pool, &rests_on),
+            None => unsure(settings, &analysis.inventory, &analysis.measured, &rests_on)
+                .or_else(|| held(&settings.freeze, analysis.at).map(|hold| format!("held: {hold}"))),
         };
         let action = match doubt {
-            // What is missing now may be why a plan is gone or looks different.
+            // What is missing now may be why a plan is gone or looks different; in a freeze not even that is acted upon.
             Some(reason) => Action::Leave { reason },
             None => decide(&found.observed(), wanted.as_ref(), &own, today),
         };

@@ -8,6 +8,7 @@ use super::draft::Draft;
 
 use super::{gpu_operator, manifest, nodes};
 
+use super::labels::common;
 use super::repository::Repository;
 
 /// One way in which repositories write down what a cluster runs.
@@ -67,6 +68,7 @@ impl Reading {
                     None => format!("{TWICE}{}, {}", known.place, workload.place),
                 });
                 known.ignored |= workload.ignored;
+                known.labels = common(&known.labels, &workload.labels);
                 // Either surge may be the true one.
                 known.max_surge = known.max_surge.max(workload.max_surge);
             }

@@ -7,6 +7,7 @@ use slicewright_core::inventory::DeclaredWorkload;
 
 use super::format::Reading;
 use super::kustomize::parent;
+use super::labels::{Labels, TemplateLabels};
 use super::manifest::{OPT_OUT, is_gpu};
 use super::repository::{File, Repository};
 
@@ -50,6 +51,7 @@ pub(super) fn read(repository: &Repository<'_>, reading: &mut Reading) {
                         max_surge: None,
                         replicas: None,
                         ignored: guess.ignored,
+                        labels: guess.labels.resolved(),
                         node_selector: BTreeMap::new(),
                         tolerations: BTreeSet::new(),
                         pinned: Some("written in a Helm template".to_owned()),
@@ -72,6 +74,7 @@ struct Guess {
     name: Option<String>,
     namespace: Option<String>,
     ignored: bool,
+    labels: Labels,
     line: usize,
 }
 
@@ -79,9 +82,11 @@ fn guesses(file: &File<'_>) -> Vec<Guess> {
     let mut found = Vec::new();
     let mut guess = Guess::default();
     let mut in_metadata = false;
+    let mut labels = TemplateLabels::default();
     for (number, line) in file.text.lines().enumerate() {
         if line.starts_with("---") {
             found.push(std::mem::take(&mut guess));
+            labels = TemplateLabels::default();
             continue;
         }
         let code = line.trim_end();
@@ -97,6 +102,7 @@ fn guesses(file: &File<'_>) -> Vec<Guess> {
             guess.name = guess.name.take().or_else(|| literal("name"));
             guess.namespace = guess.namespace.take().or_else(|| literal("namespace"));
         }
+        labels.read(code, in_metadata, &literal, &mut guess.labels);
         guess.ignored |= literal(OPT_OUT).is_some_and(|value| value == "true");
         let key = code.trim_start().split(':').next().unwrap_or_default().trim_matches(['"', '\'']);
         if guess.line == 0 && is_gpu(key) {

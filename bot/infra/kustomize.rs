@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use slicewright_yaml::Node;
 
+use super::labels::{self, LabelEdit, Labels, Side};
 use super::repository::{Object, Parsed, Repository, is_kustomization};
 use super::walk;
 
@@ -36,6 +37,8 @@ pub(super) struct Kustomization {
     suffix: String,
     components: Vec<String>,
     patches: Vec<Patch>,
+    /// `commonLabels` and `labels`.
+    labels: Vec<LabelEdit>,
     /// Config maps that it makes, by name, with the line.
     pub(super) config_maps: BTreeMap<String, usize>,
 }
@@ -52,6 +55,10 @@ struct Patch {
     gpu: bool,
     /// It sets the opt-out annotation.
     ignore: bool,
+    /// What it does to labels.
+    labels: Vec<LabelEdit>,
+    /// The target is told by more than kind and name, or cannot be read: it may be another object.
+    vague: bool,
 }
 
 /// What one object becomes on one way to a root.
@@ -63,6 +70,8 @@ pub(super) struct Variant {
     pub(super) patched: Option<String>,
     /// A patch opts it out.
     pub(super) ignored: bool,
+    /// What the kustomizations on the way do to labels, in order; with a mark where it is not certain.
+    label_edits: Vec<(LabelEdit, bool)>,
     /// Path of the outermost kustomization, if any.
     pub(super) root: Option<String>,
 }
@@ -96,6 +105,7 @@ impl Overlays {
                     found.config_maps.insert(name.to_owned(), entry.line());
                 }
             }
+            found.labels = labels::of_transformers(root);
             overlays.read_patches(repository, root, &folder, &mut found);
             overlays.by_folder.insert(folder, found);
         }
@@ -118,6 +128,9 @@ impl Overlays {
                     kind: part("kind").map(ToOwned::to_owned),
                     name: part("name").map(ToOwned::to_owned),
                     given: target.is_some(),
+                    vague: ["labelSelector", "annotationSelector", "group", "version", "namespace"]
+                        .iter()
+                        .any(|key| part(key).is_some()),
                 };
                 let text = entry.as_str().or_else(|| entry.get("path").and_then(|path| path.as_str()));
                 let inline = entry.get("patch").and_then(|patch| patch.as_str());
@@ -160,6 +173,7 @@ impl Overlays {
             name: object.name.clone(),
             patched: None,
             ignored: false,
+            label_edits: Vec::new(),
             root: None,
         };
         let mut found = BTreeSet::new();
@@ -193,17 +207,20 @@ impl Overlays {
             let Some(step) = self.by_folder.get(folder) else { continue };
             let mut next = so_far.clone();
             next.namespace = step.namespace.clone().or(next.namespace);
-            let patches = step
-                .components
-                .iter()
-                .filter_map(|component| self.by_folder.get(component))
-                .flat_map(|component| &component.patches)
-                .chain(&step.patches);
-            for patch in patches.filter(|patch| patch.meets(object, &so_far.name)) {
-                if patch.gpu && next.patched.is_none() {
-                    next.patched = Some(patch.place.clone());
+            // As Kustomize does it: components before their owner, and in each the patches before the labels.
+            let components = step.components.iter().filter_map(|component| self.by_folder.get(component));
+            for kustomization in components.chain([step]) {
+                let meets = |patch: &&Patch| patch.meets(object, &so_far.name);
+                for patch in kustomization.patches.iter().filter(meets) {
+                    if patch.gpu && next.patched.is_none() {
+                        next.patched = Some(patch.place.clone());
+                    }
+                    next.ignored |= patch.ignore;
+                    let certain = patch.surely_meets(object, &so_far.name);
+                    next.label_edits.extend(patch.labels.iter().map(|edit| (edit.clone(), certain)));
                 }
-                next.ignored |= patch.ignore;
+                let labels = kustomization.labels.iter().filter(|edit| edit.transforms(&object.kind));
+                next.label_edits.extend(labels.map(|edit| (edit.clone(), true)));
             }
             next.name = format!("{}{}{}", step.prefix, next.name, step.suffix);
             next.root = Some(step.path.clone());
@@ -214,7 +231,24 @@ impl Overlays {
     }
 }
 
+impl Variant {
+    /// The labels after all kustomizations.
+    pub(super) fn labels(&self, stated: &Labels) -> Labels {
+        self.label_edits.iter().fold(stated.clone(), |labels, (edit, certain)| {
+            if *certain { labels.edited([edit]) } else { labels.edited(&edit.clone().perhaps(&labels)) }
+        })
+    }
+}
+
 impl Patch {
+    /// Whether the patch is for this object beyond doubt.
+    fn surely_meets(&self, object: &Object, name_now: &str) -> bool {
+        let names = |wanted: &Option<String>, values: &[&str]| {
+            wanted.as_ref().is_none_or(|text| values.contains(&text.as_str()))
+        };
+        !self.vague && names(&self.kind, &[&object.kind]) && names(&self.name, &[&object.name, name_now])
+    }
+
     fn meets(&self, object: &Object, name_now: &str) -> bool {
         let same = |wanted: &Option<String>, values: &[&str]| match wanted {
             // Kustomize reads these as regular expressions: where one is not a plain name, any may be meant.
@@ -231,6 +265,8 @@ struct Target {
     kind: Option<String>,
     name: Option<String>,
     given: bool,
+    /// By more than kind and name.
+    vague: bool,
 }
 
 fn patches(text: &str, place: &str, file: Option<&str>, told: &Target) -> Vec<Patch> {
@@ -243,6 +279,8 @@ fn patches(text: &str, place: &str, file: Option<&str>, told: &Target) -> Vec<Pa
             name: told.name.clone(),
             gpu: text.contains("nvidia.com"),
             ignore: false,
+            labels: vec![LabelEdit::Clear(Side::Object), LabelEdit::Clear(Side::Pods)],
+            vague: true,
         }];
     };
     let mut found = Vec::new();
@@ -266,7 +304,9 @@ fn patches(text: &str, place: &str, file: Option<&str>, told: &Target) -> Vec<Pa
         } else {
             (own("kind"), own("metadata.name"))
         };
-        found.push(Patch { place: at(gpu.unwrap_or(1)), kind, name, gpu: gpu.is_some(), ignore });
+        let labels = labels::of_patch(root);
+        let place = at(gpu.unwrap_or(1));
+        found.push(Patch { place, kind, name, gpu: gpu.is_some(), ignore, labels, vague: told.vague });
     }
     found
 }

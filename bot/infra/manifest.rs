@@ -12,6 +12,7 @@ use super::format::{Edition, Format, Reading};
 use super::helm_template::{self, helm_chart};
 use super::kinds::{self, Carrier, Surge};
 use super::kustomize::Variant;
+use super::labels::{Labels, Side};
 use super::memory_flags::memory_flags;
 use super::repository::{Object, Parsed, Repository};
 use super::walk::{self, At};
@@ -38,6 +39,8 @@ pub(super) struct Finding {
     pub(super) pods: Vec<Vec<Step>>,
     /// Labels of the pod templates, for selectors elsewhere.
     pub(super) labels: BTreeMap<String, String>,
+    /// Labels for policies, before Kustomize.
+    pub(super) stated: Labels,
     /// Node selector terms on the product label outside of `nodeSelector`, as `line: value`.
     pub(super) affinity: Vec<(usize, String)>,
     /// A pod template claims devices by dynamic resource allocation.
@@ -91,6 +94,7 @@ impl Format for Manifests {
                 let mut declared = finding.declared.clone();
                 declared.ignored |= variant.ignored || ignored_namespaces.contains(namespace);
                 declared.editable = reason.clone().map_or(Ok(()), Err);
+                declared.labels = variant.labels(&finding.stated).resolved();
                 if let Some(patch) = &variant.patched {
                     declared.editable = Err(format!("the patch at `{patch}` speaks about its GPU too"));
                 }
@@ -165,6 +169,10 @@ pub(super) fn find(path: &str, parsed: &Parsed, object: &Object) -> Option<Findi
     let mut pinned = None;
     let mut affinity = Vec::new();
     let mut ignored = opts_out(&root);
+    let mut stated = Labels::default();
+    if let Some(found) = root.down("metadata.labels") {
+        stated.add_all(Side::Object, &found);
+    }
     let mut claims = false;
     // The containers of an InferenceService's model stand beside its pod spec.
     let beside = !requests.is_empty();
@@ -182,6 +190,9 @@ pub(super) fn find(path: &str, parsed: &Parsed, object: &Object) -> Option<Findi
                 claims |= pod.get("resourceClaims").is_some_and(|claims| claims.node.items().len() > 0);
                 read_pod(&pod, &mut node_selector, &mut tolerations, &mut affinity);
                 pinned = pinned.or_else(|| placement_rule(&pod, path));
+                if let Some(found) = template_of(&root, &pod).and_then(|at| at.down("metadata.labels")) {
+                    stated.add_all(Side::Pods, &found);
+                }
                 pods.push(pod.path.clone());
             }
         }
@@ -207,6 +218,7 @@ pub(super) fn find(path: &str, parsed: &Parsed, object: &Object) -> Option<Findi
         max_surge: max_surge(&root, carrier, replicas),
         replicas,
         ignored,
+        labels: BTreeMap::new(),
         node_selector,
         tolerations,
         pinned,
@@ -218,11 +230,19 @@ pub(super) fn find(path: &str, parsed: &Parsed, object: &Object) -> Option<Findi
         requests,
         pods,
         labels,
+        stated,
         affinity,
         claims,
         variants: Vec::new(),
         declared,
     })
+}
+
+/// The pod template around a pod spec; `None` where the object is the pod, or has none.
+fn template_of<'s>(root: &At<'s>, pod: &At<'s>) -> Option<At<'s>> {
+    let (_, way) = pod.path.split_last().filter(|(_, way)| way.len() > root.path.len())?;
+    let node = root.node.at(&way[root.path.len()..])?;
+    Some(At::new(node, way.to_vec()))
 }
 
 /// Whether a resource name stands for a GPU or a share of one.

@@ -20,6 +20,8 @@ mod helm_template;
 
 mod kustomize;
 
+mod labels;
+
 mod gpu_operator;
 
 mod mig_map;

@@ -1,7 +1,8 @@
 //! Every candidate, every number and every reason of one workload.
 
 use slicewright_core::fit::{Candidate, FitReport, Verdict};
-use slicewright_core::policy::{ManualEdits, Policy};
+use slicewright_core::plan::{self, pool::Pool};
+use slicewright_core::policy::{self, Policy};
 use slicewright_core::usage::WorkloadProfile;
 
 use super::evidence::{measured, sparkline, thousandths};
@@ -9,7 +10,12 @@ use super::page::{reason_words, verdict_words};
 use super::terminal::finish;
 
 /// The text for `slicewright explain`.
-pub(super) fn explain(report: &FitReport, profile: Option<&WorkloadProfile>, policy: &Policy) -> String {
+pub(super) fn explain(
+    report: &FitReport,
+    profile: Option<&WorkloadProfile>,
+    policy: &Policy,
+    pool: Option<&Pool>,
+) -> String {
     let mut lines = vec![
         format!("{} ({})", report.workload, report.workload.kind),
         format!("  verdict: {}", verdict(&report.verdict)),
@@ -55,8 +61,7 @@ pub(super) fn explain(report: &FitReport, profile: Option<&WorkloadProfile>, pol
     for candidate in &report.considered {
         weigh(&mut lines, candidate);
     }
-    lines.extend(["".into(), "Policy (a value that is not the default names who decided)".into()]);
-    values(&mut lines, policy);
+    values(&mut lines, policy, pool);
     finish(&lines)
 }
 
@@ -98,35 +103,24 @@ fn weigh(lines: &mut Vec<String>, candidate: &Candidate) {
     lines.extend(candidate.reasons.iter().map(|reason| format!("        {}", reason_words(reason))));
 }
 
-fn values(lines: &mut Vec<String>, policy: &Policy) {
-    let yes = |value: bool| if value { "yes" } else { "no" }.to_owned();
-    let methods: Vec<&str> = policy.methods.iter().map(|method| method.name()).collect();
-    let slicing = &policy.time_slicing;
-    let values: [(&str, String); 17] = [
-        ("production", yes(policy.production)),
-        ("exclude", policy.excluded.clone().unwrap_or_else(|| "no".into())),
-        ("headroom_percent", format!("{} %", policy.headroom_percent)),
-        ("headroom_min_mib", policy.headroom_min.to_string()),
-        ("compute_fill", policy.compute_fill.to_string()),
-        ("bandwidth_fill", policy.bandwidth_fill.to_string()),
-        ("min_history_days", policy.min_history_days.to_string()),
-        ("min_coverage", policy.min_coverage.to_string()),
-        ("min_runs", policy.min_runs.to_string()),
-        ("methods", methods.join(", ")),
-        ("min_profile", policy.min_profile.clone().unwrap_or_else(|| "none".into())),
-        ("time_slicing_usable_share", slicing.usable_share.to_string()),
-        ("time_slicing_compute_limit", slicing.compute_limit.to_string()),
-        ("time_slicing_max_replicas", slicing.max_replicas.to_string()),
-        ("fail_requests_greater_than_one", yes(slicing.fail_requests_greater_than_one)),
-        ("plan_for_hpa_max", yes(policy.plan_for_hpa_max)),
-        ("refuse_latency_stretch", yes(policy.refuse_latency_stretch)),
-    ];
-    let manual = match policy.manual_edits {
-        ManualEdits::Deny => "deny",
-        ManualEdits::Allow => "allow",
-    };
-    for (name, value) in values.into_iter().chain([("manual_edits", manual.to_owned())]) {
-        let who = policy.decided_by.get(name).map_or_else(String::new, |who| format!("  (decided by {who})"));
-        lines.push(format!("  {name}: {value}{who}"));
+/// Every setting with its value and who decided it.
+fn values(lines: &mut Vec<String>, policy: &Policy, pool: Option<&Pool>) {
+    lines.extend(["".into(), "Policy (who decided)".into()]);
+    for setting in policy::SETTINGS {
+        let place = policy.decided_by.get(*setting).map(|place| match policy.stands_at.get(*setting) {
+            Some(at) => format!("{place}; {at}"),
+            None => place.clone(),
+        });
+        lines.push(value(setting, &policy.shown(setting), place.as_deref()));
     }
+    let Some(pool) = pool else { return };
+    lines.extend(["".into(), format!("Pool {} (who decided)", pool.id.pool)]);
+    for setting in plan::pool::SETTINGS {
+        let place = pool.decided_by.get(*setting).map(String::as_str);
+        lines.push(value(setting, &pool.shown(setting), place));
+    }
+}
+
+fn value(setting: &str, value: &str, place: Option<&str>) -> String {
+    format!("  {setting}: {value} ({})", place.unwrap_or("default"))
 }

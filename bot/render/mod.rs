@@ -25,6 +25,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use slicewright_core::fit::FitReport;
 use slicewright_core::ids::{PoolId, WorkloadId};
+use slicewright_core::plan::pool::Pool;
 use slicewright_core::plan::{Kept, Plan};
 use slicewright_core::policy::Policy;
 use slicewright_core::review::metadata::State;
@@ -176,9 +177,15 @@ pub fn terminal(view: &View<'_>) -> String {
     terminal::terminal(view)
 }
 
-/// Every candidate, every number and every reason of one workload, and who decided its policy.
-pub fn explain(report: &FitReport, profile: Option<&WorkloadProfile>, policy: &Policy) -> String {
-    explain::explain(report, profile, policy)
+/// Every candidate, every number and every reason of one workload, and who decided its policy and the rules of its
+/// pool; `None`: it runs in none now.
+pub fn explain(
+    report: &FitReport,
+    profile: Option<&WorkloadProfile>,
+    policy: &Policy,
+    pool: Option<&Pool>,
+) -> String {
+    explain::explain(report, profile, policy, pool)
 }
 
 /// Why a pool gets no proposal: `why` for the pool as a whole, if there is such a reason, and each workload's own.

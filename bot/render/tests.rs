@@ -1,5 +1,11 @@
 //! Whole texts, read as a reviewer reads them.
 
+use slicewright_core::inventory::{Inventory, Node};
+use slicewright_core::plan::Goal;
+use slicewright_core::plan::layers::{General, Layers};
+use slicewright_core::plan::pool::{PoolSettings, PriceSettings, pools};
+use slicewright_core::policy::PolicySettings;
+
 use super::sample::{Sample, mig, time_slicing};
 use super::*;
 
@@ -41,14 +47,35 @@ fn a_terminal_gets_a_few_lines() {
     snapshot("terminal-nothing", &nothing(&sample.plan.pool, None, &sample.plan.kept));
 }
 
+/// A pool of one node whose goal the cluster decided.
+fn pool() -> Pool {
+    let node = Node { name: "gpu-1".into(), ..Node::default() };
+    let inventory = Inventory { cluster: "dc1".into(), nodes: vec![node], ..Inventory::default() };
+    let own = PoolSettings { name: "a100-40gb".into(), nodes: Some(".*".into()), ..PoolSettings::default() };
+    let capacity = PoolSettings { goal: Some(Goal::Capacity), ..PoolSettings::default() };
+    let (policy, nothing) = (PolicySettings::default(), PoolSettings::default());
+    let general = |pool_defaults| General { policy: &policy, rules: &[], pool_defaults };
+    let layers = Layers {
+        cluster: "dc1",
+        service: general(&nothing),
+        of_cluster: general(&capacity),
+        pools: std::slice::from_ref(&own),
+    };
+    pools(&inventory, &layers, &PriceSettings::default()).unwrap().remove(0)
+}
+
 #[test]
 fn explain_tells_everything() {
     let sample = mig();
     let mut policy = Policy { min_history_days: 7, ..Policy::default() };
     policy.decided_by.insert("min_history_days".into(), "pool a100-40gb, rule 2".into());
     let report = &sample.plan.items[0].fit;
-    snapshot("explain-mig", &explain(report, sample.profiles.get(&report.workload), &policy));
-    assert!(explain(report, None, &policy).contains("no sample carries one of its pods"));
+    policy.stands_at.insert("min_history_days".into(), "slicewright.yaml:42".into());
+    let profile = sample.profiles.get(&report.workload);
+    let pool = pool();
+    snapshot("explain-mig", &explain(report, profile, &policy, Some(&pool)));
+    let nowhere = explain(report, None, &policy, None);
+    assert!(nowhere.contains("no sample carries one of its pods") && !nowhere.contains("Pool"), "{nowhere}");
 }
 
 #[test]

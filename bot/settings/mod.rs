@@ -6,6 +6,8 @@ pub mod catalog;
 
 mod service;
 
+mod lines;
+
 pub use service::{
     Author, ClusterSettings, ForgeKind, OperatorSettings, RepositorySettings, ServiceSettings, SettingsError,
 };

@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use slicewright_core::inventory::MigStrategy;
 use slicewright_core::plan::pool::{PoolSettings, PriceSettings};
-use slicewright_core::policy::{PolicyRule, PolicySettings};
+use slicewright_core::policy::PolicySettings;
+use slicewright_core::policy::rules::PolicyRule;
 use slicewright_yaml::{Document, Edit, Op, Refusal, Shared, Step, Value};
 
+use super::lines;
 use crate::prometheus::Settings as PrometheusSettings;
 
 /// The whole file. Every field is documented in `config/example.yaml`.
@@ -21,8 +23,10 @@ pub struct ServiceSettings {
     pub window_days: Option<u32>,
     /// What holds for every workload.
     pub policy: PolicySettings,
-    /// What holds for some; later ones win.
+    /// What holds for some; of those about the same, later ones win.
     pub rules: Vec<PolicyRule>,
+    /// What holds for every pool that does not state it itself.
+    pub pool_defaults: PoolSettings,
     /// Prices of nodes and cards.
     pub prices: PriceSettings,
     /// Files with GPU models that add to or replace the built-in catalog.
@@ -71,8 +75,10 @@ pub struct ClusterSettings {
     pub pools: Vec<PoolSettings>,
     /// What holds for every workload of the cluster.
     pub policy: PolicySettings,
-    /// What holds for some workloads of the cluster; later ones win.
+    /// What holds for some workloads of the cluster; of those about the same, later ones win.
     pub rules: Vec<PolicyRule>,
+    /// What holds for every pool of the cluster that does not state it itself.
+    pub pool_defaults: PoolSettings,
 }
 
 /// A repository and how to propose changes to it.
@@ -173,6 +179,7 @@ impl ServiceSettings {
             place,
             problem,
         })?;
+        lines::note(&mut settings, text, shown);
         let absolute = |path: &mut PathBuf| *path = folder.join(&*path);
         settings.catalog.iter_mut().for_each(absolute);
         for cluster in &mut settings.clusters {
@@ -244,7 +251,6 @@ impl ServiceSettings {
         if !self.author.email.contains('@') {
             return wrong("author.email", "must be an e-mail address that belongs to the bot alone");
         }
-        check_policy(&self.policy, "policy")?;
         let mut names = BTreeSet::new();
         for (i, cluster) in self.clusters.iter().enumerate() {
             let place = |rest: &str| format!("clusters[{i}].{rest}");
@@ -286,33 +292,37 @@ impl ServiceSettings {
             let mut pools = BTreeSet::new();
             for (n, pool) in cluster.pools.iter().enumerate() {
                 let place = |rest: &str| place(&format!("pools[{n}].{rest}"));
-                if pool.name.trim().is_empty() {
-                    return wrong(&place("name"), "name the pool");
+                if let Err((at, problem)) = pool.check() {
+                    return wrong(&place(&at), &problem);
                 }
                 if !pools.insert(&pool.name) {
                     return wrong(&place("name"), &format!("`{}` is named twice", pool.name));
                 }
-                check_policy(&pool.policy, &place("policy"))?;
-                if let Err((at, problem)) = pool.check() {
-                    return wrong(&place(at), &problem);
-                }
-                if pool.nodes.is_none() && pool.labels.is_empty() {
-                    return wrong(
-                        &place("nodes"),
-                        "say which nodes: `nodes: gpu-.*` or `labels: {pool: gpu}`",
-                    );
-                }
+                check_policies(&pool.policy, &pool.rules, &place(""))?;
             }
-            check_policy(&cluster.policy, &place("policy"))?;
-            for (n, rule) in cluster.rules.iter().enumerate() {
-                check_rule(rule, &place(&format!("rules[{n}]")))?;
-            }
+            check_policies(&cluster.policy, &cluster.rules, &place(""))?;
+            check_defaults(&cluster.pool_defaults, &place(""))?;
         }
-        for (n, rule) in self.rules.iter().enumerate() {
-            check_rule(rule, &format!("rules[{n}]"))?;
-        }
-        Ok(())
+        check_policies(&self.policy, &self.rules, "")?;
+        check_defaults(&self.pool_defaults, "")
     }
+}
+
+/// What one layer says about its workloads; `place` is the layer's own, with a dot at its end.
+fn check_policies(
+    policy: &PolicySettings,
+    rules: &[PolicyRule],
+    place: &str,
+) -> Result<(), (String, String)> {
+    check_policy(policy, &format!("{place}policy"))?;
+    rules.iter().enumerate().try_for_each(|(n, rule)| check_rule(rule, &format!("{place}rules[{n}]")))
+}
+
+/// What one layer says about every pool.
+fn check_defaults(defaults: &PoolSettings, place: &str) -> Result<(), (String, String)> {
+    defaults
+        .check_defaults()
+        .map_err(|(setting, problem)| (format!("{place}pool_defaults.{setting}"), problem))
 }
 
 fn check_policy(policy: &PolicySettings, place: &str) -> Result<(), (String, String)> {
@@ -321,22 +331,27 @@ fn check_policy(policy: &PolicySettings, place: &str) -> Result<(), (String, Str
 
 fn check_rule(rule: &PolicyRule, place: &str) -> Result<(), (String, String)> {
     check_policy(&rule.set, &format!("{place}.set"))?;
-    let says_who = !(rule.namespaces.is_empty()
-        && rule.namespace_labels.is_empty()
-        && rule.workloads.is_empty()
-        && rule.kinds.is_empty());
-    if says_who {
+    // The name ends up between backticks in texts for reviewers.
+    if let Some(name) = &rule.name
+        && (name.trim().is_empty() || name.contains('`') || name.chars().any(char::is_control))
+    {
+        return Err((format!("{place}.name"), "must be one line of text without backticks".to_owned()));
+    }
+    if let Some(text) = rule.workloads.iter().find(|text| !text.contains(['/', '*'])) {
+        let problem = format!("`{text}` names no workload: write `namespace/name`, such as `*/{text}`");
+        return Err((format!("{place}.workloads"), problem));
+    }
+    if rule.selects() {
         return Ok(());
     }
-    Err((
-        place.to_owned(),
-        "says nothing about whom it is for: give `namespaces`, `namespace_labels`, `workloads` or `kinds`"
-            .to_owned(),
-    ))
+    let selectors = "`namespaces`, `namespace_labels`, `workloads`, `workload_labels` or `kinds`";
+    Err((place.to_owned(), format!("says nothing about whom it is for: give {selectors}")))
 }
 
 #[cfg(test)]
 mod tests {
+    use slicewright_core::policy::freeze::Freeze;
+
     use super::*;
 
     const MINIMAL: &str = "clusters:\n  - name: a\n    prometheus: {url: 'http://p:9090'}\n    repository: {path: \
@@ -376,7 +391,7 @@ mod tests {
         for (more, said) in [
             ("policy: {compute_fill: 75}", "`policy.compute_fill`: 7500 % is not above 0 and at most 1"),
             ("policy: {min_profile: banana}", "`policy.min_profile`: `banana` is no MIG profile"),
-            ("policy: {methods: [mps]}", "`policy.methods`: `MPS` cannot be asked for yet"),
+            ("policy: {methods: [keep-whole]}", "`policy.methods`: `keep-whole` is what is left"),
             ("policy: {time_slicing_max_replicas: 1}", "1 is not between 2 and 48"),
             ("rules: [{kinds: [Job], set: {min_coverage: 90}}]", "`rules[0].set.min_coverage`"),
             ("branch_prefix: a b", "`branch_prefix`"),
@@ -408,7 +423,8 @@ mod tests {
         let pool = serde_json::to_value(PoolSettings::default()).unwrap();
         let prices = serde_json::to_value(PriceSettings::default()).unwrap();
         let rule = serde_json::to_value(PolicyRule::default()).unwrap();
-        for object in [policy, pool, prices, rule] {
+        let freeze = serde_json::to_value(Freeze::default()).unwrap();
+        for object in [policy, pool, prices, rule, freeze] {
             for key in object.as_object().unwrap().keys() {
                 assert!(
                     uncommented.contains(&format!("{key}:")),
@@ -423,6 +439,7 @@ mod tests {
             "email",
             "former_emails",
             "catalog",
+            "pool_defaults",
             "clusters",
             "url",
             "bearer_token_file",

@@ -64,6 +64,29 @@ fn noise_in_the_metrics_leaves_the_branch_as_it_was_reviewed() {
 }
 
 #[test]
+fn in_a_freeze_nothing_is_opened_updated_or_closed() {
+    let prometheus = Prometheus::holding(&[&golden::dc1()]);
+    let bot = bot(&prometheus);
+    let frozen = |prometheus: &Prometheus| {
+        let window = "pool_defaults: {freeze: [{from: 2026-01-10, to: 2026-01-15, reason: holidays}]}";
+        bot.configure(&format!("url: {}", prometheus.url()), POOLS, window);
+        let before = bot.left();
+        let shown = bot.propose(&[]);
+        assert_eq!(before, bot.left());
+        let said = "left as it is: no merge request (held: frozen until 2026-01-16 (holidays; service))";
+        (shown.contains(said), shown)
+    };
+    let (said, shown) = frozen(&prometheus);
+    assert!(said && shown.contains("2g.10gb"), "the plan is shown all the same:\n{shown}");
+    repoint(&bot, &prometheus);
+    bot.propose(&[]);
+    for other in [with_peaks([7_578, 7_066, 15_000]), with_peaks([30_000, 30_000, 30_000])] {
+        let (said, shown) = frozen(&Prometheus::holding(&[&other]));
+        assert!(!said && shown.contains("held: frozen until 2026-01-16"), "{shown}");
+    }
+}
+
+#[test]
 fn other_data_updates_the_same_branch_and_file() {
     let prometheus = Prometheus::holding(&[&golden::dc1()]);
     let bot = bot(&prometheus);

@@ -101,6 +101,96 @@ fn a_rule_decides_and_explain_says_which() {
 }
 
 #[test]
+fn a_label_of_the_manifest_is_more_specific_than_the_namespace_and_both_have_a_line() {
+    let prometheus = Prometheus::holding(&[&golden::dc1()]);
+    let bot = bot(&prometheus);
+    let rules = "rules:
+  - {name: ocr, workload_labels: {app.kubernetes.io/name: 'ocr-*'}, set: {headroom_percent: 60}}
+  - {namespaces: [search], set: {headroom_percent: 30, min_runs: 3}}
+pool_defaults: {spare_cards: 1}
+";
+    bot.configure(&format!("url: {}", prometheus.url()), "", rules);
+    let shown = ok(&bot.run(&["explain", "search/ocr-svc", "--at", AT]));
+    let config = std::fs::read_to_string(bot.config()).unwrap();
+    let line = |text: &str| config.lines().position(|line| line.contains(text)).unwrap() + 1;
+    for said in [
+        format!("headroom_percent: 60 (service, rule 1 `ocr`; slicewright.yaml:{})", line("name: ocr")),
+        format!("min_runs: 3 (service, rule 2; slicewright.yaml:{})", line("namespaces: [search]")),
+        "compute_fill: 75 % (default)".to_owned(),
+        "spare_cards: 1 (service)".to_owned(),
+        "goal: bill (default)".to_owned(),
+    ] {
+        assert!(shown.contains(&said), "`{said}` is missing in:\n{shown}");
+    }
+}
+
+#[test]
+fn values_that_cannot_be_meant_are_refused_with_the_place_and_the_way_out() {
+    let prometheus = Prometheus::start();
+    let bot = bot(&prometheus);
+    for (top, said) in [
+        // What cannot be read has a line and a column.
+        (
+            "freeze: [{from: 2026-02-30, to: 2026-03-01}]",
+            &["is no day of the calendar: write it like 2026-12-20", "2026-02-30"][..],
+        ),
+        ("freeze: [{weekly: [fri, sta]}]", &["sta", "expected one of", "sat"]),
+        (
+            "freeze: [{weekly: [sun], time_zone: Europe/Berlim}]",
+            &["`Europe/Berlim` is no time zone", "like Europe/Berlin"],
+        ),
+        ("spread: nod", &["nod", "expected one of", "node"]),
+        ("goals: bill", &["goals", "goal"]),
+        // What can be read and not be meant has a place.
+        (
+            "freeze: [{from: 2026-12-20, to: 2026-12-19}]",
+            &["`pool_defaults.freeze[0].to`: 2026-12-19 is before 2026-12-20"],
+        ),
+        ("freeze: [{from: 2026-12-20}]", &["`pool_defaults.freeze[0].to`: give the last day too"]),
+        ("name: a", &["`pool_defaults.name`: only a pool has it"]),
+    ] {
+        bot.configure(&format!("url: {}", prometheus.url()), "", &format!("pool_defaults:\n  {top}"));
+        let shown = failed(&bot.run(&["propose"]), 1);
+        for said in said {
+            assert!(shown.contains(said), "`{said}` is missing in:\n{shown}");
+        }
+        if !said[0].starts_with("`pool_defaults") {
+            let config = std::fs::read_to_string(bot.config()).unwrap();
+            let line = config.lines().position(|line| line.contains(top)).unwrap() + 1;
+            assert!(shown.contains(&format!("line {line} ")), "line {line} is missing in:\n{shown}");
+        }
+    }
+    for (rules, said) in [
+        ("{name: 'a`b', kinds: [Job]}", "`rules[0].name`: must be one line of text without backticks"),
+        ("{workloads: [ranker]}", "`rules[0].workloads`: `ranker` names no workload: write `namespace/name`"),
+        ("{name: nobody}", "`rules[0]`: says nothing about whom it is for: give `namespaces`"),
+        ("{kinds: [Job], set: {max_surge: 2000}}", "`rules[0].set.max_surge`: 2,000 extra pods"),
+    ] {
+        bot.configure(&format!("url: {}", prometheus.url()), "", &format!("rules: [{rules}]"));
+        let shown = failed(&bot.run(&["propose"]), 1);
+        assert!(shown.contains(said), "`{said}` is missing in:\n{shown}");
+    }
+}
+
+#[test]
+fn doctor_names_frozen_pools_and_frozen_nodes_that_there_are_not() {
+    let prometheus = Prometheus::holding(&[&golden::dc1()]);
+    let bot = bot(&prometheus);
+    let more = "    pool_defaults:
+      frozen_nodes: [dc1-gpu-7]
+      freeze: [{from: 2026-01-14, to: 2026-01-20, reason: stocktaking}]
+";
+    bot.configure(&format!("url: {}", prometheus.url()), more, "");
+    let shown = ok(&bot.run(&["doctor", "--at", AT]));
+    for said in [
+        "`dc1-gpu-7` in `frozen_nodes` of cluster dc1 matches no node of it",
+        "is frozen until 2026-01-21 (stocktaking; cluster dc1)",
+    ] {
+        assert!(shown.contains(said), "`{said}` is missing in:\n{shown}");
+    }
+}
+
+#[test]
 fn doctor_says_what_is_missing_and_how_to_fix_it() {
     let mut cluster = golden::dc1();
     cluster.dialect.sm_active = false;

@@ -3,7 +3,7 @@
 //! Written against the plan's own words and the catalog, not against the planner, so that a fault of the planner
 //! shows here.
 
-mod layouts;
+mod configs;
 
 mod seats;
 
@@ -27,8 +27,9 @@ pub fn check(request: &Request<'_>, plan: &Plan) -> Vec<String> {
             match request.catalog.find(&plan.model) {
                 Some(model) => {
                     slices(model, plan, &mut broken);
+                    layouts(request, plan, &mut broken);
                     if plan.pool_kind == PoolKind::Static {
-                        layouts::configs(model, plan, &mut broken);
+                        configs::configs(model, plan, &mut broken);
                         seats::seats(request, plan, &mut broken);
                     }
                 }
@@ -147,6 +148,25 @@ fn frozen(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>) {
                 broken.push(format!("{} holds {}, whose pods take several cards", node.name, workload.id));
             }
         }
+    }
+}
+
+/// Cards are cut in no more different ways than the pool allows.
+fn layouts(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>) {
+    let Some(most) = request.pool.max_layouts else { return };
+    let mut different: Vec<BTreeMap<&str, u32>> = Vec::new();
+    for card in plan.nodes.iter().flat_map(|node| &node.after) {
+        let CardUse::Slices { slices } = card else { continue };
+        let mut counts = BTreeMap::new();
+        for slice in slices {
+            *counts.entry(slice.profile.as_str()).or_default() += 1;
+        }
+        if !different.contains(&counts) {
+            different.push(counts);
+        }
+    }
+    if different.len() > most as usize {
+        broken.push(format!("cards would be cut in {} different ways; {most} are allowed", different.len()));
     }
 }
 

@@ -5,6 +5,8 @@
 
 pub mod ground;
 
+pub mod layers;
+
 pub mod pool;
 
 mod placement;
@@ -23,12 +25,16 @@ pub mod saving;
 
 pub mod check;
 
+pub mod sound;
+
+pub mod unsure;
+
 pub mod fingerprint;
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -156,6 +162,16 @@ pub enum Goal {
     Bill,
     /// Free whole cards.
     Capacity,
+}
+
+impl Goal {
+    /// As people write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bill => "bill",
+            Self::Capacity => "capacity",
+        }
+    }
 }
 
 /// One thing that should differ.
@@ -496,11 +512,12 @@ impl Weighed<'_> {
         if self.workload.pods.len() == self.pods.len() { now.max(wanted.min(MOST_REPLICAS)) } else { now }
     }
 
-    /// Extra pods while it rolls: as measured, as declared, else Kubernetes' default of 25 %, rounded up.
+    /// Extra pods while it rolls: as configured, as measured, as declared, else Kubernetes' default of 25 %, rounded up.
     pub(crate) fn max_surge(&self, declared: &Declared) -> u32 {
         let rolls_with_surge = matches!(self.workload.id.kind.as_str(), "Deployment" | "Rollout");
-        self.workload
+        self.policy
             .max_surge
+            .or(self.workload.max_surge)
             .or_else(|| declared.of(&self.workload.id)?.max_surge)
             .map(|surge| surge.min(MOST_REPLICAS))
             .unwrap_or(if rolls_with_surge { self.planned().div_ceil(4) } else { 0 })
@@ -658,15 +675,10 @@ fn finish(request: &Request<'_>, mut plan: Plan) -> Plan {
     plan
 }
 
-/// Settings that are not the default, with their value and who decided: `production = false (cluster dc1, rule 1)`.
+/// Rules of the pool and settings of its moving workloads that are not the default, with their value and who decided:
+/// `production = false (cluster dc1, rule 1)`.
 fn overrides(request: &Request<'_>, plan: &Plan) -> Vec<String> {
-    let mut lines = std::collections::BTreeSet::new();
-    for item in &plan.items {
-        if let Some(policy) = request.policies.get(&item.fit.workload) {
-            for (setting, place) in &policy.decided_by {
-                lines.insert(format!("`{setting}` = {} ({place})", policy.shown(setting)));
-            }
-        }
-    }
-    lines.into_iter().collect()
+    let policies = plan.items.iter().filter_map(|item| request.policies.get(&item.fit.workload));
+    let of_workloads: BTreeSet<String> = policies.flat_map(Policy::overrides).collect();
+    request.pool.overrides().chain(of_workloads).collect()
 }

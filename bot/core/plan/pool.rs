@@ -1,12 +1,21 @@
 //! Which nodes belong together: as configured, as their labels say, else by instance type and product.
+//!
+//! Each rule of a pool comes from the innermost layer that states it: pool, cluster, service, built-in default.
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::identity;
 
 use serde::{Deserialize, Serialize};
 
+use super::layers::Layers;
 use super::{Goal, PoolKind};
 use crate::ids::PoolId;
 use crate::inventory::{Inventory, Node};
+use crate::policy::freeze::{Freeze, Window};
+use crate::policy::rules::{PolicyRule, wildcard};
 use crate::units::Money;
 
 /// Nodes of one kind, with the rules that hold for them.
@@ -28,18 +37,125 @@ pub struct Pool {
     pub spare_cards: u32,
     /// Workloads that may roll at the same time.
     pub concurrent_rollouts: u32,
-    /// Nodes that must not be touched.
+    /// Nodes that must not be touched, by their whole names.
     pub frozen: BTreeSet<String>,
+    /// Windows in which nothing is proposed, of all layers.
+    pub freeze: Vec<Window>,
     /// What may be down while nodes are cut anew.
     pub waves: Waves,
+    /// Most different MIG layouts of its cards. `None`: no limit.
+    pub max_layouts: Option<u32>,
+    /// Which layer of the configuration decided a rule, by the setting's name: `cluster dc1`.
+    pub decided_by: BTreeMap<String, String>,
     /// Price of each node, as far as one is known.
     pub prices: BTreeMap<String, NodePrice>,
 }
 
+/// Every rule of a pool that layers inherit, in the order in which people read them.
+pub const SETTINGS: &[&str] = &[
+    "goal",
+    "spread",
+    "spare_cards",
+    "concurrent_rollouts",
+    "waves",
+    "max_layouts",
+    "frozen_nodes",
+    "freeze",
+];
+
 impl Pool {
+    /// A pool without nodes, by the built-in defaults.
+    fn new(id: PoolId, kind: PoolKind, found_by: String) -> Self {
+        Self {
+            id,
+            kind,
+            goal: Goal::default(),
+            nodes: BTreeSet::new(),
+            found_by,
+            spread: Spread::default(),
+            spare_cards: 0,
+            concurrent_rollouts: 1,
+            frozen: BTreeSet::new(),
+            freeze: Vec::new(),
+            waves: Waves::default(),
+            max_layouts: None,
+            decided_by: BTreeMap::new(),
+            prices: BTreeMap::new(),
+        }
+    }
+
     /// What the node costs, if that is known.
     pub fn price_of(&self, node: &Node) -> Option<&NodePrice> {
         self.prices.get(&node.name)
+    }
+
+    /// The value of a rule by its setting's name, as people write it. Empty for a name that there is not.
+    pub fn shown(&self, setting: &str) -> String {
+        match setting {
+            "goal" => self.goal.name().to_owned(),
+            "spread" => self.spread.name().to_owned(),
+            "spare_cards" => self.spare_cards.to_string(),
+            "concurrent_rollouts" => self.concurrent_rollouts.to_string(),
+            "waves" => self.waves.name().to_owned(),
+            "max_layouts" => self.max_layouts.map_or_else(|| "no limit".to_owned(), |most| most.to_string()),
+            "frozen_nodes" if self.frozen.is_empty() => "none".to_owned(),
+            "frozen_nodes" => self.frozen.iter().cloned().collect::<Vec<_>>().join(", "),
+            "freeze" if self.freeze.is_empty() => "none".to_owned(),
+            "freeze" => {
+                let windows: Vec<String> =
+                    self.freeze.iter().map(|window| window.freeze.to_string()).collect();
+                windows.join("; ")
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// Rules that are not the default, as `` `goal` = capacity (cluster dc1)``.
+    pub fn overrides(&self) -> impl Iterator<Item = String> {
+        let default = Self::new(self.id.clone(), self.kind, String::new());
+        self.decided_by
+            .iter()
+            .filter(move |(setting, _)| self.shown(setting) != default.shown(setting))
+            .map(|(setting, place)| format!("`{setting}` = {} ({place})", self.shown(setting)))
+    }
+
+    /// Takes what one layer states.
+    fn apply(&mut self, settings: &PoolSettings, place: &str) {
+        macro_rules! take {
+            ($($setting:ident => $read:expr);* $(;)?) => {$(
+                if let Some(value) = settings.$setting {
+                    self.$setting = $read(value);
+                    self.decided_by.insert(stringify!($setting).to_owned(), place.to_owned());
+                }
+            )*};
+        }
+        take! {
+            goal => identity;
+            spread => identity;
+            spare_cards => identity;
+            concurrent_rollouts => identity;
+            waves => identity;
+            max_layouts => Some;
+        }
+        let frozen: BTreeSet<String> =
+            self.nodes.iter().filter(|node| settings.freezes(node)).cloned().collect();
+        if !frozen.is_empty() {
+            self.frozen.extend(frozen);
+            self.also_decided_by("frozen_nodes", place);
+        }
+        if !settings.freeze.is_empty() {
+            let windows = settings.freeze.iter().cloned();
+            self.freeze.extend(windows.map(|freeze| Window { freeze, place: place.to_owned() }));
+            self.also_decided_by("freeze", place);
+        }
+    }
+
+    /// Notes one more layer that a union comes from.
+    fn also_decided_by(&mut self, setting: &str, place: &str) {
+        self.decided_by
+            .entry(setting.to_owned())
+            .and_modify(|places| *places = format!("{places} and {place}"))
+            .or_insert_with(|| place.to_owned());
     }
 }
 
@@ -108,6 +224,17 @@ pub enum Spread {
     Node,
 }
 
+impl Spread {
+    /// As people write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Card => "card",
+            Self::Node => "node",
+        }
+    }
+}
+
 /// What may be down while nodes are drained and cut anew.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -123,7 +250,18 @@ pub enum Waves {
     NoDowntime,
 }
 
-/// A pool as configured.
+impl Waves {
+    /// As people write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SingleReplica => "single-replica",
+            Self::AllowDowntime => "allow-downtime",
+            Self::NoDowntime => "no-downtime",
+        }
+    }
+}
+
+/// A pool as configured; or, without a name and nodes, what holds for every pool that does not state it itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PoolSettings {
@@ -133,39 +271,93 @@ pub struct PoolSettings {
     pub nodes: Option<String>,
     /// Node labels that must all be there with this value.
     pub labels: BTreeMap<String, String>,
-    /// `static`: named nodes. `elastic`: made and removed by an autoscaler.
-    pub kind: PoolKind,
-    /// `bill`: free whole nodes. `capacity`: free whole cards.
-    pub goal: Goal,
-    /// How far replicas must be apart: `node`, `card` or `none`.
-    pub spread: Spread,
-    /// Whole cards that must stay idle.
-    pub spare_cards: u32,
+    /// `static`: named nodes. `elastic`: made and removed by an autoscaler. Default `static`.
+    pub kind: Option<PoolKind>,
+    /// `bill`: free whole nodes. `capacity`: free whole cards. Default `bill`.
+    pub goal: Option<Goal>,
+    /// How far replicas must be apart: `node`, `card` or `none`. Default `node`.
+    pub spread: Option<Spread>,
+    /// Whole cards that must stay idle. Default 0.
+    pub spare_cards: Option<u32>,
     /// Workloads that may roll at the same time. Default 1.
     pub concurrent_rollouts: Option<u32>,
-    /// Nodes that must not be touched, by name.
+    /// Most different MIG layouts of the pool's cards. Default: no limit.
+    pub max_layouts: Option<u32>,
+    /// Nodes that must not be touched, by name, `*` allowed; those of all layers together.
     pub frozen_nodes: BTreeSet<String>,
+    /// Windows in which nothing is proposed; those of all layers together.
+    pub freeze: Vec<Freeze>,
     /// What may be down while nodes are cut anew: `single-replica`, `allow-downtime`, `borrow` or
-    /// `no-downtime`.
-    pub waves: Waves,
+    /// `no-downtime`. Default `single-replica`.
+    pub waves: Option<Waves>,
     /// Price of one node per hour, in the configured currency.
     pub node_per_hour: Option<Price>,
     /// What holds for the pool's workloads.
     pub policy: crate::policy::PolicySettings,
+    /// What holds for some of the pool's workloads; of those about the same, later ones win.
+    pub rules: Vec<PolicyRule>,
 }
 
 impl PoolSettings {
     /// The first value that cannot be used, as setting and what is wrong with it.
     ///
     /// # Errors
-    /// A regular expression that cannot be read.
-    pub fn check(&self) -> Result<(), (&'static str, String)> {
-        match &self.nodes {
-            Some(text) => {
-                expression(text).map(|_| ()).map_err(|error| ("nodes", format!("`{text}`: {error}")))
-            }
-            None => Ok(()),
+    /// A regular expression that cannot be read, a pool without nodes, what [`PoolSettings::check_rules`] refuses.
+    pub fn check(&self) -> Result<(), (String, String)> {
+        if self.name.trim().is_empty() {
+            return Err(("name".to_owned(), "name the pool".to_owned()));
         }
+        if let Some(text) = &self.nodes {
+            expression(text).map_err(|error| ("nodes".to_owned(), format!("`{text}`: {error}")))?;
+        } else if self.labels.is_empty() {
+            let problem = "say which nodes: `nodes: gpu-.*` or `labels: {pool: gpu}`";
+            return Err(("nodes".to_owned(), problem.to_owned()));
+        }
+        self.check_rules()
+    }
+
+    /// As [`PoolSettings::check`], for what holds for every pool.
+    ///
+    /// # Errors
+    /// What only one pool can have, what [`PoolSettings::check_rules`] refuses.
+    pub fn check_defaults(&self) -> Result<(), (String, String)> {
+        let of_one_pool = [
+            ("name", !self.name.is_empty(), "only a pool has it"),
+            ("nodes", self.nodes.is_some(), "only a pool has them"),
+            ("labels", !self.labels.is_empty(), "only a pool has them"),
+            ("kind", self.kind.is_some(), "only a pool has it"),
+            ("node_per_hour", self.node_per_hour.is_some(), "only a pool has it: see `prices` for all nodes"),
+            ("policy", self.policy != Default::default(), "it stands beside `pool_defaults`, not in it"),
+            ("rules", !self.rules.is_empty(), "they stand beside `pool_defaults`, not in it"),
+        ];
+        match of_one_pool.into_iter().find(|(_, given, _)| *given) {
+            Some((setting, _, problem)) => Err((setting.to_owned(), problem.to_owned())),
+            None => self.check_rules(),
+        }
+    }
+
+    /// Rules that a pool or every pool may have.
+    fn check_rules(&self) -> Result<(), (String, String)> {
+        let too_few = "is 0: then nothing could ever be changed";
+        for (setting, value) in
+            [("concurrent_rollouts", self.concurrent_rollouts), ("max_layouts", self.max_layouts)]
+        {
+            if value == Some(0) {
+                return Err((setting.to_owned(), too_few.to_owned()));
+            }
+        }
+        if self.frozen_nodes.iter().any(|pattern| pattern.trim().is_empty()) {
+            return Err(("frozen_nodes".to_owned(), "an empty name freezes no node".to_owned()));
+        }
+        for (i, freeze) in self.freeze.iter().enumerate() {
+            freeze.check().map_err(|(setting, problem)| (format!("freeze[{i}].{setting}"), problem))?;
+        }
+        Ok(())
+    }
+
+    /// Whether it says that this node must not be touched.
+    fn freezes(&self, node: &str) -> bool {
+        self.frozen_nodes.iter().any(|pattern| wildcard(pattern, node))
     }
 }
 
@@ -217,11 +409,11 @@ const POOL_LABELS: [(&str, PoolKind); 5] = [
 /// When a configured regular expression cannot be read: the pool's name and what is wrong.
 pub fn pools(
     inventory: &Inventory,
-    configured: &[PoolSettings],
+    layers: &Layers<'_>,
     prices: &PriceSettings,
 ) -> Result<Vec<Pool>, String> {
     let mut matchers = Vec::new();
-    for settings in configured {
+    for settings in layers.pools {
         let regex = settings
             .nodes
             .as_ref()
@@ -232,32 +424,57 @@ pub fn pools(
             .transpose()?;
         matchers.push((settings, regex));
     }
-    let mut pools: BTreeMap<String, Pool> = BTreeMap::new();
+    let found_by_labels = PoolSettings::default();
+    let mut pools: BTreeMap<String, (Pool, &PoolSettings)> = BTreeMap::new();
     for node in &inventory.nodes {
         let found = matchers.iter().find(|(settings, regex)| belongs(node, settings, regex.as_ref()));
-        let (name, found_by, defaults) = match found {
-            Some((settings, _)) => (settings.name.clone(), "configured".to_owned(), (*settings).clone()),
-            None => by_labels(node),
+        let (name, found_by, kind, settings) = match found {
+            Some((settings, _)) => {
+                (settings.name.clone(), "configured".to_owned(), settings.kind.unwrap_or_default(), *settings)
+            }
+            None => {
+                let (name, found_by, kind) = by_labels(node);
+                (name, found_by, kind, &found_by_labels)
+            }
         };
-        let pool = pools.entry(name.clone()).or_insert_with(|| Pool {
-            id: PoolId { cluster: inventory.cluster.clone(), pool: name },
-            kind: defaults.kind,
-            goal: defaults.goal,
-            nodes: BTreeSet::new(),
-            found_by,
-            spread: defaults.spread,
-            spare_cards: defaults.spare_cards,
-            concurrent_rollouts: defaults.concurrent_rollouts.unwrap_or(1),
-            frozen: defaults.frozen_nodes.clone(),
-            waves: defaults.waves,
-            prices: BTreeMap::new(),
+        let (pool, _) = pools.entry(name.clone()).or_insert_with(|| {
+            let id = PoolId { cluster: inventory.cluster.clone(), pool: name };
+            (Pool::new(id, kind, found_by), settings)
         });
         pool.nodes.insert(node.name.clone());
-        if let Some(price) = price(node, &defaults, prices) {
+        if let Some(price) = price(node, settings, prices) {
             pool.prices.insert(node.name.clone(), price);
         }
     }
-    Ok(pools.into_values().collect())
+    let resolved = pools.into_values().map(|(mut pool, own)| {
+        pool.apply(layers.service.pool_defaults, "service");
+        pool.apply(layers.of_cluster.pool_defaults, &format!("cluster {}", layers.cluster));
+        let place = format!("pool {}", pool.id.pool);
+        pool.apply(own, &place);
+        pool
+    });
+    Ok(resolved.collect())
+}
+
+/// Configured names of frozen nodes that no node has, as sentences: a typing error there leaves a node unprotected.
+/// The service's are left out, since they may be of any cluster.
+pub fn unknown_frozen_nodes(layers: &Layers<'_>, pools: &[Pool]) -> Vec<String> {
+    let unknown = |settings: &PoolSettings, nodes: Vec<&String>, place: String| -> Vec<String> {
+        settings
+            .frozen_nodes
+            .iter()
+            .filter(|pattern| !nodes.iter().any(|node| wildcard(pattern, node)))
+            .map(|pattern| format!("`{pattern}` in `frozen_nodes` of {place} matches no node of it"))
+            .collect()
+    };
+    let all = pools.iter().flat_map(|pool| &pool.nodes).collect();
+    let mut found = unknown(layers.of_cluster.pool_defaults, all, format!("cluster {}", layers.cluster));
+    for settings in layers.pools {
+        let of_it = pools.iter().filter(|pool| pool.id.pool == settings.name);
+        let nodes = of_it.flat_map(|pool| &pool.nodes).collect();
+        found.extend(unknown(settings, nodes, format!("pool {}", settings.name)));
+    }
+    found
 }
 
 fn belongs(node: &Node, settings: &PoolSettings, regex: Option<&regex_lite::Regex>) -> bool {
@@ -266,11 +483,11 @@ fn belongs(node: &Node, settings: &PoolSettings, regex: Option<&regex_lite::Rege
         && settings.labels.iter().all(|(key, value)| node.label(key) == Some(value))
 }
 
-fn by_labels(node: &Node) -> (String, String, PoolSettings) {
+/// Name, how it was found, and kind.
+fn by_labels(node: &Node) -> (String, String, PoolKind) {
     for (key, kind) in POOL_LABELS {
         if let Some(value) = node.label(key) {
-            let settings = PoolSettings { kind, ..PoolSettings::default() };
-            return (value.to_owned(), format!("label {key}"), settings);
+            return (value.to_owned(), format!("label {key}"), kind);
         }
     }
     let product = node
@@ -283,65 +500,5 @@ fn by_labels(node: &Node) -> (String, String, PoolSettings) {
         Some(instance) => format!("{instance}-{product}"),
         None => product,
     };
-    (crate::ids::slug(&name), "instance type and product".to_owned(), PoolSettings::default())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn node(name: &str, labels: &[(&str, &str)]) -> Node {
-        Node {
-            name: name.into(),
-            labels: labels
-                .iter()
-                .map(|(key, value)| (crate::inventory::sanitised_label(key), (*value).to_owned()))
-                .collect(),
-            ..Node::default()
-        }
-    }
-
-    fn names(nodes: Vec<Node>, configured: &[PoolSettings]) -> Vec<(String, Vec<String>)> {
-        let inventory = Inventory { cluster: "c".into(), nodes, ..Inventory::default() };
-        pools(&inventory, configured, &PriceSettings::default())
-            .unwrap()
-            .into_iter()
-            .map(|pool| (pool.id.pool, pool.nodes.into_iter().collect()))
-            .collect()
-    }
-
-    #[test]
-    fn a_configured_pool_comes_before_labels() {
-        let configured =
-            [PoolSettings { name: "a".into(), nodes: Some("gpu-0[12]".into()), ..PoolSettings::default() }];
-        let got = names(
-            vec![
-                node("gpu-01", &[("karpenter.sh/nodepool", "k")]),
-                node("gpu-011", &[("karpenter.sh/nodepool", "k")]),
-            ],
-            &configured,
-        );
-        assert_eq!(got, [("a".into(), vec!["gpu-01".into()]), ("k".into(), vec!["gpu-011".into()])]);
-    }
-
-    #[test]
-    fn without_labels_the_instance_type_and_product_name_the_pool() {
-        let labels = [
-            ("node.kubernetes.io/instance-type", "g5.xlarge"),
-            ("nvidia.com/gpu.product", "NVIDIA-A10G-SHARED"),
-        ];
-        assert_eq!(names(vec![node("n", &labels)], &[])[0].0, "g5-xlarge-a10g");
-    }
-
-    #[test]
-    fn a_broken_expression_is_named() {
-        let configured =
-            [PoolSettings { name: "a".into(), nodes: Some("(".into()), ..PoolSettings::default() }];
-        let inventory = Inventory { nodes: vec![node("n", &[])], ..Inventory::default() };
-        assert!(
-            pools(&inventory, &configured, &PriceSettings::default())
-                .unwrap_err()
-                .starts_with("pool `a`: `nodes: (`")
-        );
-    }
+    (crate::ids::slug(&name), "instance type and product".to_owned(), PoolKind::default())
 }

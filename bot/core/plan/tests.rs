@@ -1,15 +1,19 @@
 //! Pools made by hand, planned and checked.
 
+mod policy;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::check::check;
+use super::layers::{General, Layers, policies};
 use super::pool::{PoolSettings, Price, PriceSettings, pools};
 use super::*;
 use crate::catalog::{Catalog, CatalogFile};
 use crate::inventory::{
     Card, DeclaredWorkload, MigStrategy, Node, Operator, Pod, PodRequests, Resources, Taint, sanitised_label,
 };
-use crate::policy::{Layer, PolicyRule, PolicySettings, policy};
+use crate::policy::PolicySettings;
+use crate::policy::rules::PolicyRule;
 use crate::units::Ratio;
 use crate::usage::{Compute, ComputeSource, DayPeak, Peak, Window, WorkloadProfile};
 
@@ -20,6 +24,7 @@ pub(crate) struct Cluster {
     pub(crate) declared: Declared,
     pub(crate) rules: Vec<PolicyRule>,
     pub(crate) pool: PoolSettings,
+    pub(crate) pool_defaults: PoolSettings,
 }
 
 #[expect(clippy::disallowed_methods, reason = "the test reads what the program embeds")]
@@ -57,6 +62,7 @@ impl Cluster {
                 node_per_hour: Some(Price(3_670_000)),
                 ..PoolSettings::default()
             },
+            pool_defaults: PoolSettings::default(),
         }
     }
 
@@ -147,6 +153,7 @@ impl Cluster {
                 max_surge: Some(0),
                 replicas: Some(u32::try_from(places.len()).unwrap()),
                 ignored: false,
+                labels: BTreeMap::new(),
                 node_selector: BTreeMap::new(),
                 tolerations: BTreeSet::from(["dedicated".into()]),
                 pinned: None,
@@ -167,27 +174,35 @@ impl Cluster {
         id
     }
 
-    fn plan(&self) -> Outcome {
+    fn with_request<T>(&self, ask: impl FnOnce(&Request<'_>) -> T) -> T {
         let none = PolicySettings::default();
-        let layers = [Layer { name: "service".into(), all: &none, rules: &self.rules }];
-        let policies: BTreeMap<_, _> =
-            self.inventory.workloads.iter().map(|w| (w.id.clone(), policy(w, &layers))).collect();
-        let catalog = catalog();
-        let pools =
-            pools(&self.inventory, std::slice::from_ref(&self.pool), &PriceSettings::default()).unwrap();
-        let request = Request {
+        let (nothing, defaults) = (PoolSettings::default(), &self.pool_defaults);
+        let layers = Layers {
+            cluster: &self.inventory.cluster,
+            service: General { policy: &none, rules: &self.rules, pool_defaults: defaults },
+            of_cluster: General { policy: &none, rules: &[], pool_defaults: &nothing },
+            pools: std::slice::from_ref(&self.pool),
+        };
+        let pools = pools(&self.inventory, &layers, &PriceSettings::default()).unwrap();
+        let policies = policies(&self.inventory, &self.declared, &pools, &layers);
+        ask(&Request {
             pool: &pools[0],
             inventory: &self.inventory,
             measured: &self.measured,
             declared: &self.declared,
-            catalog: &catalog,
+            catalog: &catalog(),
             policies: &policies,
-        };
-        let outcome = plan(&request);
-        if let Outcome::Plan(plan) = &outcome {
-            assert_eq!(check(&request, plan), Vec::<String>::new(), "{plan:#?}");
-        }
-        outcome
+        })
+    }
+
+    fn plan(&self) -> Outcome {
+        self.with_request(|request| {
+            let outcome = plan(request);
+            if let Outcome::Plan(plan) = &outcome {
+                assert_eq!(check(request, plan), Vec::<String>::new(), "{plan:#?}");
+            }
+            outcome
+        })
     }
 
     fn declared(&mut self, name: &str) -> &mut DeclaredWorkload {
@@ -283,7 +298,7 @@ fn replicas_that_were_apart_stay_apart() {
 #[test]
 fn cards_are_freed_on_a_node_that_stays_when_capacity_is_the_goal() {
     let mut cluster = Cluster::new("p");
-    cluster.pool.goal = Goal::Capacity;
+    cluster.pool.goal = Some(Goal::Capacity);
     cluster.node("n1", A100, 4);
     for i in 0..3 {
         cluster.workload(&format!("s{i}"), &[("n1", i)], 4_000, 0.05);
@@ -398,7 +413,7 @@ fn without_a_taint_time_slicing_has_no_proof() {
 #[test]
 fn an_elastic_group_gets_one_layout_and_a_label_on_the_group() {
     let mut cluster = three_services();
-    cluster.pool.kind = PoolKind::Elastic;
+    cluster.pool.kind = Some(PoolKind::Elastic);
     let plan = cluster.must_plan();
     assert!(plan.changes.iter().any(|change| matches!(
         change,
@@ -430,8 +445,8 @@ fn noise_in_the_peaks_keeps_the_fingerprint() {
 #[test]
 fn cards_that_an_autoscaler_may_add_count_today_as_well() {
     let mut cluster = Cluster::new("p");
-    cluster.pool.goal = Goal::Capacity;
-    cluster.pool.waves = super::pool::Waves::AllowDowntime;
+    cluster.pool.goal = Some(Goal::Capacity);
+    cluster.pool.waves = Some(super::pool::Waves::AllowDowntime);
     cluster.node("n1", A100, 8);
     let id = cluster.workload("web", &[("n1", 0), ("n1", 1)], 15_000, 0.25);
     let workload = cluster.inventory.workloads.iter_mut().find(|w| w.id == id).unwrap();

@@ -62,7 +62,7 @@ pub(super) fn lay_of_the_land<'a>(mig: &Mig<'a, '_>) -> Land<'a> {
                 must_move: now < whole && target.is_some_and(|target| target > now),
                 planned: w.planned(),
                 max_surge: w.max_surge(request.declared),
-                spread: request.pool.spread,
+                spread: w.spread(request.pool),
                 sites: BTreeSet::new(),
                 needs: w
                     .pods

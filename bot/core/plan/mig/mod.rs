@@ -109,7 +109,7 @@ fn by_node(mig: &Mig<'_, '_>) -> Result<Plan, Vec<Reason>> {
         spare_cards: pool.spare_cards,
         concurrent_rollouts: pool.concurrent_rollouts,
         waves: pool.waves,
-        max_layouts: None,
+        max_layouts: pool.max_layouts,
     };
     let (found, bound) = match place::place(&mig.geometry, &land.tenants, &land.sites, wishes) {
         Answer::Gain(found, bound) => (found, bound),

@@ -1,0 +1,158 @@
+//! Settings of pools and workloads in plans, and plans that are not shown.
+
+use super::super::pool::Spread;
+use super::super::{sound, unsure};
+use super::*;
+use crate::usage::{DataGap, Finding, Severity};
+
+#[test]
+fn a_configured_surge_comes_before_what_is_measured_and_declared() {
+    let surge = |of_policy: Option<u32>| {
+        let mut cluster = three_services();
+        for workload in &mut cluster.inventory.workloads {
+            workload.max_surge = Some(0);
+        }
+        cluster.rules.push(PolicyRule {
+            workloads: vec!["search/ocr-svc".into()],
+            set: PolicySettings { max_surge: of_policy, ..PolicySettings::default() },
+            ..PolicyRule::default()
+        });
+        let plan = cluster.must_plan();
+        let item = plan.items.iter().find(|item| item.fit.workload.name == "ocr-svc").unwrap();
+        item.max_surge
+    };
+    assert_eq!(surge(None), 0);
+    assert_eq!(surge(Some(1)), 1);
+}
+
+#[test]
+fn rules_of_the_pool_that_are_not_the_default_are_named_beside_those_of_workloads() {
+    let mut cluster = three_services();
+    cluster.pool_defaults.goal = Some(Goal::Capacity);
+    cluster.pool.spread = Some(Spread::None);
+    cluster.rules.push(PolicyRule {
+        name: Some("search".into()),
+        namespaces: vec!["search".into()],
+        set: PolicySettings { headroom_percent: Some(25), min_runs: Some(5), ..PolicySettings::default() },
+        ..PolicyRule::default()
+    });
+    assert_eq!(
+        cluster.must_plan().overrides,
+        [
+            "`goal` = capacity (service)",
+            "`spread` = none (pool a100-40gb)",
+            "`headroom_percent` = 25 (service, rule 1 `search`)",
+        ]
+    );
+}
+
+#[test]
+fn a_frozen_pattern_of_the_service_keeps_its_nodes_out_of_the_plan() {
+    let mut cluster = three_services();
+    cluster.pool_defaults.frozen_nodes = BTreeSet::from(["*-07".into()]);
+    let plan = cluster.must_plan();
+    let fate = |name: &str| plan.nodes.iter().find(|node| node.name == name).map(|node| node.fate);
+    assert_eq!(fate("gpu-07"), Some(NodeFate::Untouched));
+    assert_eq!(plan.saving.nodes_freed.len(), 1);
+}
+
+/// Five workloads that need two sevenths of a card and two that need four, a card each, and an idle node.
+fn two_layouts() -> Cluster {
+    let mut cluster = Cluster::new("a100-40gb");
+    for node in ["gpu-1", "gpu-2", "gpu-3", "gpu-4", "gpu-5", "gpu-6", "gpu-7", "gpu-8"] {
+        cluster.node(node, A100, 1);
+    }
+    for (i, name) in ["a", "b", "c", "d", "e"].into_iter().enumerate() {
+        cluster.workload(name, &[(&format!("gpu-{}", i + 1), 0)], 7_500, 0.15);
+    }
+    for (i, name) in ["f", "g"].into_iter().enumerate() {
+        cluster.workload(name, &[(&format!("gpu-{}", i + 6), 0)], 15_000, 0.38);
+    }
+    cluster
+}
+
+#[test]
+fn a_plan_with_more_layouts_than_the_pool_allows_is_none() {
+    let mut cluster = two_layouts();
+    let layouts = |plan: &Plan| {
+        let cards = plan.nodes.iter().flat_map(|node| &node.after);
+        let cut = cards.filter_map(|card| match card {
+            CardUse::Slices { slices } => Some(slices.iter().map(|s| s.profile.clone()).collect::<Vec<_>>()),
+            _ => None,
+        });
+        cut.collect::<BTreeSet<_>>().len()
+    };
+    assert_eq!(layouts(&cluster.must_plan()), 2);
+    cluster.pool.max_layouts = Some(2);
+    assert_eq!(layouts(&cluster.must_plan()), 2);
+    cluster.pool.max_layouts = Some(1);
+    let reason = &cluster.must_not_plan().reasons[0];
+    assert_eq!(reason.code, "too-many-layouts");
+    assert!(reason.text.contains("in 2 different ways, and the pool allows 1"), "{}", reason.text);
+}
+
+#[test]
+fn a_plan_that_breaks_a_rule_of_its_own_is_dropped_with_the_rule() {
+    let cluster = two_layouts();
+    cluster.with_request(|request| {
+        let Outcome::Plan(good) = plan(request) else { panic!("no plan") };
+        assert_eq!(sound::sound(request, Outcome::Plan(good.clone())), Outcome::Plan(good.clone()));
+        let mut pool = request.pool.clone();
+        pool.max_layouts = Some(1);
+        let stricter = Request { pool: &pool, ..*request };
+        let Outcome::Nothing(nothing) = sound::sound(&stricter, Outcome::Plan(good.clone())) else {
+            panic!("shown all the same")
+        };
+        assert_eq!(nothing.reasons[0].code, sound::CHECK_FAILED);
+        assert!(nothing.reasons[0].text.contains("in 2 different ways; 1 are allowed"), "{nothing:#?}");
+        assert_eq!(nothing.kept.len(), good.items.len() + good.kept.len(), "nobody is forgotten");
+        let idle = Outcome::Nothing(nothing);
+        assert_eq!(sound::sound(&stricter, idle.clone()), idle);
+    });
+}
+
+#[test]
+fn nothing_is_written_about_a_pool_that_is_not_seen_in_full() {
+    let said_of = |change: &dyn Fn(&mut Cluster)| {
+        let mut cluster = three_services();
+        cluster.measured.data_quality.metrics = vec!["DCGM_FI_DEV_FB_USED".into()];
+        change(&mut cluster);
+        cluster.with_request(|request| {
+            let rests_on = ["DCGM_FI_DEV_FB_USED".to_owned()];
+            unsure::unsure(request.pool, request.inventory, request.measured, &rests_on).unwrap_or_default()
+        })
+    };
+    assert_eq!(said_of(&|_| {}), "");
+    let said = said_of(&|cluster| cluster.measured.data_quality.metrics.clear());
+    assert_eq!(said, "held: metrics that the proposal rests on are gone: DCGM_FI_DEV_FB_USED");
+    let said = said_of(&|cluster| {
+        cluster.measured.data_quality.findings.push(Finding {
+            code: "x".into(),
+            severity: Severity::Blocker,
+            text: "a blocker".into(),
+            advice: String::new(),
+        });
+    });
+    assert_eq!(said, "held: a blocker");
+    let said = said_of(&|cluster| {
+        let node = &mut cluster.inventory.nodes[0];
+        node.cards.clear();
+        node.gpu_allocatable = BTreeMap::from([("nvidia_com_gpu".into(), 1)]);
+    });
+    assert!(said.starts_with("held: gpu-07 offers GPUs and shows no sample"), "{said}");
+    let said = said_of(&|cluster| {
+        cluster.inventory.workloads.clear();
+        cluster.inventory.nodes[0].cards[0].used_now = Some(Mib(1_025));
+    });
+    assert_eq!(said, "held: cards are in use, and no pod is known to hold one");
+    let said = said_of(&|cluster| {
+        cluster.inventory.workloads.clear();
+        cluster.inventory.nodes[0].cards[0].used_now = Some(Mib(1_024));
+    });
+    assert_eq!(said, "", "what the driver keeps is nobody's");
+    let said = said_of(&|cluster| {
+        let profile = cluster.measured.profiles.values_mut().next().unwrap();
+        profile.gaps.push(DataGap::IncompleteAnswer { what: "FB_USED of 2026-01-03".into() });
+    });
+    assert!(said.starts_with("held: ") && said.contains("2026-01-03"), "{said}");
+}
