@@ -523,6 +523,11 @@ impl Weighed<'_> {
             .unwrap_or(if rolls_with_surge { self.planned().div_ceil(4) } else { 0 })
     }
 
+    /// How far its replicas must be apart: as configured for it, else as the pool says.
+    pub(crate) fn spread(&self, pool: &Pool) -> pool::Spread {
+        self.policy.spread.unwrap_or(pool.spread)
+    }
+
     /// The candidate that the verdict chose.
     pub(crate) fn chosen(&self) -> Option<&fit::Candidate> {
         match &self.fit.verdict {

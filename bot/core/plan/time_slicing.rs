@@ -294,11 +294,8 @@ fn choose(
     nodes.sort_by_key(|(node, holds)| {
         (std::cmp::Reverse(*holds), std::cmp::Reverse(pods_on(node)), node.name.clone())
     });
-    let apart = if request.pool.spread == Spread::Node && sharers.iter().any(|w| stands_on_several(w)) {
-        2
-    } else {
-        1
-    };
+    let must_be_apart = |w: &&Weighed<'_>| w.spread(request.pool) == Spread::Node && stands_on_several(w);
+    let apart = if sharers.iter().any(must_be_apart) { 2 } else { 1 };
     let mut chosen = BTreeSet::new();
     let mut room = 0;
     for (node, holds) in nodes {

@@ -26,6 +26,34 @@ fn a_configured_surge_comes_before_what_is_measured_and_declared() {
 }
 
 #[test]
+fn the_spread_of_a_workload_comes_before_the_pools() {
+    let nodes_kept = |of_pool: Option<Spread>, of_workload: Option<Spread>| {
+        let mut cluster = Cluster::new("ml-dev");
+        for node in ["dev-0", "dev-1", "dev-2", "dev-3"] {
+            cluster.node(node, "NVIDIA A10G", 1);
+        }
+        cluster.workload("twice", &[("dev-0", 0), ("dev-1", 0)], 4_198, 0.11);
+        cluster.workload("once", &[("dev-2", 0)], 4_404, 0.11);
+        cluster.workload("other", &[("dev-3", 0)], 4_608, 0.11);
+        for node in &mut cluster.inventory.nodes {
+            node.taints =
+                vec![Taint { key: "dedicated".into(), value: String::new(), effect: "NoSchedule".into() }];
+        }
+        cluster.pool.spread = of_pool;
+        cluster.rules.push(PolicyRule {
+            namespaces: vec!["search".into()],
+            set: PolicySettings { production: Some(false), spread: of_workload, ..PolicySettings::default() },
+            ..PolicyRule::default()
+        });
+        4 - cluster.must_plan().saving.nodes_freed.len()
+    };
+    assert_eq!(nodes_kept(None, None), 2);
+    assert_eq!(nodes_kept(None, Some(Spread::None)), 1);
+    assert_eq!(nodes_kept(Some(Spread::None), None), 1);
+    assert_eq!(nodes_kept(Some(Spread::None), Some(Spread::Node)), 2);
+}
+
+#[test]
 fn rules_of_the_pool_that_are_not_the_default_are_named_beside_those_of_workloads() {
     let mut cluster = three_services();
     cluster.pool_defaults.goal = Some(Goal::Capacity);
@@ -76,9 +104,9 @@ fn a_plan_with_more_layouts_than_the_pool_allows_is_none() {
     let mut cluster = two_layouts();
     let layouts = |plan: &Plan| {
         let cards = plan.nodes.iter().flat_map(|node| &node.after);
-        let cut = cards.filter_map(|card| match card {
-            CardUse::Slices { slices } => Some(slices.iter().map(|s| s.profile.clone()).collect::<Vec<_>>()),
-            _ => None,
+        let cut = cards.filter_map(|card| {
+            let CardUse::Slices { slices } = card else { return None };
+            Some(slices.iter().map(|slice| slice.profile.clone()).collect::<Vec<_>>())
         });
         cut.collect::<BTreeSet<_>>().len()
     };
