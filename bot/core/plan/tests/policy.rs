@@ -184,3 +184,53 @@ fn nothing_is_written_about_a_pool_that_is_not_seen_in_full() {
     });
     assert!(said.starts_with("held: ") && said.contains("2026-01-03"), "{said}");
 }
+
+#[test]
+fn what_a_pool_and_labels_say_reaches_the_workloads_of_the_pool() {
+    let mut cluster = three_services();
+    cluster.workload("elsewhere", &[("gpu-07", 0)], 1_000, 0.1);
+    cluster.inventory.workloads.last_mut().unwrap().pods.clear();
+    cluster.declared("ocr-svc").labels = BTreeMap::from([("tier".into(), "gold".into())]);
+    cluster.pool.policy.min_runs = Some(1);
+    cluster.pool.rules.push(PolicyRule {
+        workload_labels: BTreeMap::from([("tier".into(), "gold".into())]),
+        set: PolicySettings { headroom_percent: Some(40), ..PolicySettings::default() },
+        ..PolicyRule::default()
+    });
+    let said = |name: &str| {
+        cluster.with_request(|request| {
+            let (_, policy) = request.policies.iter().find(|(id, _)| id.name == name).unwrap();
+            policy.decided_by.values().cloned().collect::<Vec<_>>()
+        })
+    };
+    assert_eq!(said("ocr-svc"), ["pool a100-40gb, rule 1", "pool a100-40gb"]);
+    assert_eq!(said("embed-svc"), ["pool a100-40gb"]);
+    assert_eq!(said("elsewhere"), Vec::<String>::new(), "it runs in no pool now");
+}
+
+#[test]
+fn an_autoscalers_maximum_is_planned_for_unless_the_policy_says_otherwise() {
+    let replicas = |plan_for_hpa_max: Option<bool>| {
+        let mut cluster = three_services();
+        cluster.inventory.workloads[2].hpa_max = Some(2);
+        cluster.rules.push(PolicyRule {
+            workloads: vec!["search/ocr-svc".into()],
+            set: PolicySettings { plan_for_hpa_max, ..PolicySettings::default() },
+            ..PolicyRule::default()
+        });
+        cluster.with_request(|request| {
+            let workload = &request.inventory.workloads[2];
+            let policy = &request.policies[&workload.id];
+            let weighed = Weighed {
+                workload,
+                policy,
+                fit: weigh_one(request, workload),
+                pods: workload.pods.iter().collect(),
+                held_back: None,
+            };
+            weighed.planned()
+        })
+    };
+    assert_eq!(replicas(None), 2);
+    assert_eq!(replicas(Some(false)), 1);
+}
