@@ -151,11 +151,12 @@ fn frozen(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>) {
     }
 }
 
-/// Cards are cut in no more different ways than the pool allows.
+/// Cards are cut anew in no more different ways than the pool allows.
 fn layouts(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>) {
     let Some(most) = request.pool.max_layouts else { return };
     let mut different: Vec<BTreeMap<&str, u32>> = Vec::new();
-    for card in plan.nodes.iter().flat_map(|node| &node.after) {
+    let touched = plan.nodes.iter().filter(|node| node.fate == NodeFate::Touched);
+    for card in touched.flat_map(|node| &node.after) {
         let CardUse::Slices { slices } = card else { continue };
         let mut counts = BTreeMap::new();
         for slice in slices {

@@ -583,11 +583,6 @@ pub fn plan(request: &Request<'_>) -> Outcome {
     }
 }
 
-/// How far the replicas of a workload must be apart.
-pub(crate) fn spread_of(request: &Request<'_>, _id: &WorkloadId) -> pool::Spread {
-    request.pool.spread
-}
-
 /// Fits one workload wherever it runs; for `explain` and for workloads outside every pool.
 pub fn weigh_one(request: &Request<'_>, workload: &Workload) -> FitReport {
     let profile = request.measured.profiles.get(&workload.id);

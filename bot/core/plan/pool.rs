@@ -256,6 +256,7 @@ impl Waves {
         match self {
             Self::SingleReplica => "single-replica",
             Self::AllowDowntime => "allow-downtime",
+            Self::Borrow => "borrow",
             Self::NoDowntime => "no-downtime",
         }
     }

@@ -119,7 +119,7 @@ fn spread(
         let n: u32 = spots.values().sum();
         let moved = plan.items.iter().any(|item| item.fit.workload == **id);
         let stood = before.nodes(id).len();
-        let asked = super::super::spread_of(request, id);
+        let asked = request.policies.get(*id).and_then(|policy| policy.spread).unwrap_or(request.pool.spread);
         let together = match asked {
             Spread::None => false,
             Spread::Card => moved && spots.len() < 2,
