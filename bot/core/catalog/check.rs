@@ -114,6 +114,14 @@ fn partitions(model: &GpuModel) -> Result<(), String> {
             }
         }
     }
+    if let Some(drivers) = &model.names_by_driver
+        && drivers.alias_from < drivers.name_before
+    {
+        return Err(format!(
+            "`names_by_driver`: drivers from {} on cannot print the alias while those before {} print the name",
+            drivers.alias_from, drivers.name_before
+        ));
+    }
     for rule in &model.not_together {
         if let Some(unknown) = rule.profiles.iter().find(|name| model.profile(**name).is_none()) {
             return Err(format!("`not_together` names `{unknown}`, which is not one of the profiles"));

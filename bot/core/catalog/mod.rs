@@ -11,6 +11,10 @@ pub mod product_name;
 
 pub mod version;
 
+mod chain;
+
+pub mod names;
+
 mod check;
 
 pub mod layouts;
@@ -18,14 +22,15 @@ pub mod layouts;
 pub mod operator_config;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 pub use model::{
-    Confidence, Engines, GpuModel, LayoutCount, MaximalLayouts, MigProfile, NotTogether, Product,
+    Confidence, Engines, GpuModel, LayoutCount, MaximalLayouts, MigProfile, NamesByDriver, NotTogether,
+    Product, RefusedMachine,
 };
 pub use profile_name::{Attribute, ProfileName};
 pub use version::{ComputeCapability, DriverVersion};

@@ -67,6 +67,13 @@ pub struct GpuModel {
     /// Profiles that older drivers refuse side by side.
     #[serde(default)]
     pub not_together: Vec<NotTogether>,
+    /// Which drivers print `name` and which `aliases` of the profiles. `None`: not established; only the cluster can
+    /// tell.
+    #[serde(default)]
+    pub names_by_driver: Option<NamesByDriver>,
+    /// Machines in which this card must not be cut although it could be.
+    #[serde(default)]
+    pub refused_machines: Vec<RefusedMachine>,
     /// Self-check: how many ways there are to fill the card. Tests hold `layouts::maximal` against it.
     #[serde(default)]
     pub maximal_layouts: Option<MaximalLayouts>,
@@ -101,6 +108,10 @@ pub struct Product {
     /// default of the driver container from 580.65.06 on.
     #[serde(default)]
     pub grace: bool,
+    /// A workstation card: MIG needs its display mode set to compute, and this VBIOS or a newer one,
+    /// `98.02.55.00.00`.
+    #[serde(default)]
+    pub min_vbios: Option<String>,
     /// How far name and ids can be trusted.
     pub confidence: Confidence,
     /// Configs (`all-1g.10gb`, `all-balanced`) that NVIDIA's static mig-parted file does not offer for this card:
@@ -213,6 +224,26 @@ pub struct NotTogether {
     pub before_driver: DriverVersion,
 }
 
+/// Which drivers print which names. Between the two nothing was seen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NamesByDriver {
+    /// Drivers before this one print `name`.
+    pub name_before: DriverVersion,
+    /// This driver and newer ones print the first alias.
+    pub alias_from: DriverVersion,
+}
+
+/// A machine in which a card must not be cut.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RefusedMachine {
+    /// Part of the node label `nvidia.com/gpu.machine`, `DGX-Station`.
+    pub machine: String,
+    /// What goes wrong there.
+    pub reason: String,
+}
+
 /// How many ways there are to fill a card so that nothing more fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -249,6 +280,19 @@ pub enum Confidence {
 }
 
 impl GpuModel {
+    /// The model for people: `A100 80GB`, `RTX PRO 6000 Blackwell 96GB`.
+    pub fn title(&self) -> String {
+        let word = |word: &str| {
+            let short = word.len() <= 3 || word.bytes().any(|byte| byte.is_ascii_digit());
+            let mut letters = word.chars();
+            match letters.next() {
+                Some(first) if !short => first.to_ascii_uppercase().to_string() + letters.as_str(),
+                Some(_) | None => word.to_ascii_uppercase(),
+            }
+        };
+        self.id.split('-').map(word).collect::<Vec<_>>().join(" ")
+    }
+
     /// Whether the card can be cut at all.
     pub fn can_partition(&self) -> bool {
         !self.profiles.is_empty()

@@ -30,11 +30,11 @@ static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
     Catalog::merge(files).unwrap()
 });
 
-fn catalog() -> &'static Catalog {
+pub(crate) fn catalog() -> &'static Catalog {
     &CATALOG
 }
 
-fn name(text: &str) -> ProfileName {
+pub(crate) fn name(text: &str) -> ProfileName {
     text.parse().unwrap()
 }
 
