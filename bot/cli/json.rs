@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use slicewright_core::fit::{Candidate, FitReport, Reason, Verdict};
+use slicewright_core::fit::{Candidate, FitReport, Holds, Reason, Verdict};
 use slicewright_core::plan::{Kept, NodeFate, NodeOutcome, Outcome, Plan, Step};
 use slicewright_core::units::Money;
 use slicewright_core::usage::{DataQuality, WorkloadProfile};
@@ -195,10 +195,12 @@ struct JsonFit {
     workload: String,
     /// Kind of the owner.
     kind: String,
-    /// `mig`, `time-slicing`, `keep`, `no-evidence` or `excluded`.
+    /// `mig`, `time-slicing`, `keep`, `keep-slice`, `no-evidence` or `excluded`.
     verdict: String,
-    /// The MIG profile of the verdict `mig`, `2g.10gb`.
+    /// The MIG profile of the verdicts `mig` and `keep-slice`, `2g.10gb`.
     profile: Option<String>,
+    /// The MIG profile that its pods hold today. Absent: whole cards.
+    holds: Option<String>,
     /// Catalog id of the cards it runs on.
     model: Option<String>,
     /// Highest memory measured, MiB.
@@ -213,6 +215,8 @@ struct JsonFit {
     coverage: Option<f64>,
     /// It fits, and these deserve a word.
     cautions: Vec<JsonReason>,
+    /// What would have to be otherwise for it to get less.
+    counterfactual: Option<JsonReason>,
     /// Everything that was weighed, best first.
     candidates: Vec<JsonCandidate>,
 }
@@ -469,6 +473,10 @@ fn fit(report: &FitReport, profile: Option<&WorkloadProfile>) -> JsonFit {
             | Verdict::NotEnoughEvidence { .. }
             | Verdict::Excluded { .. } => None,
         },
+        holds: match &report.holds {
+            Holds::Whole => None,
+            Holds::Slice { profile } => Some(profile.clone()),
+        },
         model: report.model.clone(),
         peak_mib: profile.and_then(|profile| profile.peak.as_ref()).map(|peak| peak.memory.0),
         need_mib: report.needs.as_ref().map(|needs| needs.memory.0),
@@ -476,6 +484,7 @@ fn fit(report: &FitReport, profile: Option<&WorkloadProfile>) -> JsonFit {
         history_days: profile.map(|profile| profile.history_days),
         coverage: profile.and_then(|profile| profile.coverage).map(slicewright_core::units::Ratio::as_f64),
         cautions: report.cautions.iter().map(reason).collect(),
+        counterfactual: report.counterfactual.as_ref().map(reason),
         candidates: report.considered.iter().map(candidate).collect(),
     }
 }

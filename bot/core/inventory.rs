@@ -542,6 +542,12 @@ pub struct Operator {
     pub version: Option<String>,
     /// `spec.mig.strategy`.
     pub mig_strategy: Option<MigStrategy>,
+    /// `path:line` of the settings that `mig.strategy` belongs to. `None`: they are not in the repository.
+    #[serde(default)]
+    pub mig_strategy_place: Option<String>,
+    /// The `GPUCluster` that puts the cluster's GPUs under dynamic resource allocation, with its place.
+    #[serde(default)]
+    pub gpu_cluster: Option<String>,
     /// `spec.migManager.config.name`.
     pub mig_config_map: Option<String>,
     /// `spec.devicePlugin.config.name`.

@@ -77,6 +77,8 @@ impl Format for GpuOperator {
             ["mixed"] => Some(MigStrategy::Mixed),
             _ => None,
         };
+        let says = |site: &&Site<'_>| site.text("mig.strategy").is_some_and(|text| !text.is_empty());
+        operator.mig_strategy_place = sites.iter().find(says).or_else(|| sites.first()).map(Site::place);
         operator.mig_config_map = first("migManager.config.name");
         operator.plugin_config_map = first("devicePlugin.config.name");
         operator.plugin_config_default = first("devicePlugin.config.default");
@@ -114,13 +116,8 @@ impl Format for GpuOperator {
         }
         for (file, _, object) in repository.objects() {
             if object.kind == "GPUCluster" && object.api_version.starts_with("nvidia.com/") {
-                let why = format!(
-                    "GPUCluster `{}` in `{}:{}` puts the GPUs under dynamic resource allocation",
-                    object.name, file.path, object.line
-                );
-                let operator = &mut reading.declared.operator;
-                operator.mig_manager_off.get_or_insert_with(|| why.clone());
-                operator.device_plugin_off.get_or_insert(why);
+                let place = format!("GPUCluster `{}` in `{}:{}`", object.name, file.path, object.line);
+                reading.declared.operator.gpu_cluster.get_or_insert(place);
             }
         }
     }

@@ -337,6 +337,8 @@ fn the_operator_is_read_from_where_its_settings_stand() {
         let operator = declared.operator;
         assert!(operator.declared_in_repository, "{path}");
         assert_eq!(operator.mig_strategy, Some(MigStrategy::Mixed), "{path}");
+        let place = operator.mig_strategy_place.unwrap();
+        assert!(place.starts_with(&format!("{path}:")), "{place}");
         assert_eq!(operator.plugin_config_map.as_deref(), Some("time-slicing-config"), "{path}");
         assert_eq!(operator.version.as_deref(), version, "{path}");
     };
@@ -381,8 +383,10 @@ fn parts_of_the_operator_that_do_not_run_are_known() {
 
     let dra = "apiVersion: nvidia.com/v1alpha1\nkind: GPUCluster\nmetadata: {name: gpus}\nspec: {}\n";
     let operator = read(&snapshot(&[("a.yaml", dra)]), &scope(&json!({}))).operator;
-    assert!(operator.mig_manager_off.unwrap().contains("dynamic resource allocation"));
-    assert!(operator.device_plugin_off.unwrap().contains("GPUCluster `gpus` in `a.yaml:1`"));
+    assert_eq!(operator.gpu_cluster.as_deref(), Some("GPUCluster `gpus` in `a.yaml:1`"));
+    assert_eq!((operator.mig_manager_off, operator.mig_strategy_place), (None, None));
+    let another = dra.replace("nvidia.com/v1alpha1", "example.com/v1");
+    assert_eq!(read(&snapshot(&[("a.yaml", &another)]), &scope(&json!({}))).operator.gpu_cluster, None);
 }
 
 #[test]

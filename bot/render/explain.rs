@@ -23,6 +23,9 @@ pub(super) fn explain(
     for reason in report.verdict.reasons() {
         lines.push(format!("    {}", reason_words(reason)));
     }
+    if let Some(counterfactual) = &report.counterfactual {
+        lines.push(format!("    {}", reason_words(counterfactual)));
+    }
     for caution in &report.cautions {
         lines.push(format!("    note: {}", reason_words(caution)));
     }

@@ -185,6 +185,10 @@ pub(super) fn mig() -> Sample {
                     "single-replica",
                     "has one replica: it is down while its node is drained",
                 )],
+                counterfactual: Some(Reason::new(
+                    "would-fit-if",
+                    format!("fits `1g.10gb` of an A100 40GB if the 99th percentile of SM_ACTIVE were at most 9.7 %; SM_ACTIVE reaches {}", Ratio::from_ppm(ppm)),
+                )),
             },
             replicas: 1,
             max_surge: 0,
@@ -309,6 +313,7 @@ pub(super) fn time_slicing() -> Sample {
                     candidate(Method::Mig, "MIG", 0, 0, Some(refusal)),
                 ],
                 cautions: vec![],
+                counterfactual: None,
             },
             replicas: 1,
             max_surge: 0,
@@ -348,6 +353,7 @@ pub(super) fn time_slicing() -> Sample {
             needs: None,
             considered: vec![],
             cautions: vec![],
+            counterfactual: None,
         },
         reasons: vec![
             Reason::new(

@@ -1,12 +1,13 @@
 //! Whether enough is known to say anything, and what a slice must offer if so.
 
-use super::{FitReport, Needs, Question, Reason, Verdict};
+use super::{FitReport, Holds, Needs, Question, Reason, Verdict};
+use crate::catalog::ProfileName;
 use crate::units::{Mib, Ratio, thousands};
 use crate::usage::{DataGap, WorkloadProfile};
 
 /// A process that runs on a GPU holds a context of at least this; the smallest measured took some 200 MiB
 /// (pytorch/pytorch#28113). Doubled, small idle notebooks would count as broken readings.
-const CONTEXT_FLOOR: Mib = Mib(64);
+pub(super) const CONTEXT_FLOOR: Mib = Mib(64);
 
 /// The needs to weigh candidates against, or the report that ends the matter here.
 pub(super) fn gate(question: &Question<'_>) -> Result<Needs, Box<FitReport>> {
@@ -19,13 +20,17 @@ pub(super) fn gate(question: &Question<'_>) -> Result<Needs, Box<FitReport>> {
             needs: needs(question).filter(|needs| needs.peak > Mib(0)),
             considered: Vec::new(),
             cautions: Vec::new(),
+            counterfactual: None,
         })
     };
     if let Some(reason) = excluded(question) {
         return Err(end(Verdict::Excluded { reason }));
     }
     if let Some(reason) = keeps_regardless(question) {
-        return Err(end(Verdict::KeepWhole { reason }));
+        return Err(end(match question.holds() {
+            Holds::Whole => Verdict::KeepWhole { reason },
+            Holds::Slice { profile } => Verdict::KeepSlice { profile, reason },
+        }));
     }
     let reasons = missing(question);
     match needs(question) {
@@ -46,25 +51,30 @@ fn excluded(question: &Question<'_>) -> Option<Reason> {
     })
 }
 
-/// Facts that keep the card whole whatever was measured.
+/// Facts that leave it what it has whatever was measured.
 fn keeps_regardless(question: &Question<'_>) -> Option<Reason> {
     let workload = question.workload;
+    let holds = question.holds();
     let gpus = question.profile.map_or(0, |profile| profile.gpus_per_pod).max(workload.gpus_per_pod);
     if gpus > 1 {
+        let what = if holds == Holds::Whole { "GPUs" } else { "slices" };
         return Some(Reason::new(
             "several-gpus",
             format!(
-                "each pod holds {gpus} GPUs: a process sees one MIG slice at most, and slices have no P2P"
+                "each pod holds {gpus} {what}: a process sees one MIG slice at most, and slices have no P2P"
             ),
         ));
     }
-    if let super::Holds::Slice { profile } = question.holds() {
-        return Some(Reason::new("already-on-slice", format!("already runs on a MIG slice (`{profile}`)")));
-    }
-    if workload.resource != "nvidia.com/gpu" {
+    // Under the strategy `single` a slice is asked for as a whole GPU.
+    let asks_for_slice = ProfileName::from_resource(&workload.resource).is_some();
+    if workload.resource != "nvidia.com/gpu" && !(asks_for_slice && holds != Holds::Whole) {
         return Some(Reason::new(
             "already-shared",
-            format!("asks for `{}`: it does not hold a whole card", workload.resource),
+            format!(
+                "asks for `{}`: it does not hold a whole {}",
+                workload.resource,
+                if holds == Holds::Whole { "card" } else { "slice" }
+            ),
         ));
     }
     for gap in question.profile.map_or(&[][..], |profile| &profile.gaps) {
@@ -84,7 +94,9 @@ fn keeps_regardless(question: &Question<'_>) -> Option<Reason> {
             | DataGap::WholeCardReadings => {}
         }
     }
-    (workload.pods.is_empty())
+    workload
+        .pods
+        .is_empty()
         .then(|| Reason::new("not-running", "no pod of it holds a GPU now: there is no card to free"))
 }
 
@@ -128,7 +140,10 @@ fn missing(question: &Question<'_>) -> Vec<Reason> {
         let gap = DataGap::NoSamples;
         reasons.push(Reason::new("no-samples", gap.to_string()).with_advice(gap.advice()));
     }
+    // A slice reads a few MiB when nothing runs on it, and its compute is not measured on it.
+    let whole = question.holds() == Holds::Whole;
     if let Some(peak) = &profile.peak
+        && whole
         && peak.memory < CONTEXT_FLOOR
         && (peak.memory == Mib(0) || profile.compute.is_some_and(|compute| compute.p99 > Ratio::ZERO))
     {
@@ -140,7 +155,7 @@ fn missing(question: &Question<'_>) -> Vec<Reason> {
             .with_advice("the exporter's memory reading is broken: look at its log, and at `hostPID` if it is per process"),
         );
     }
-    if profile.compute.is_none() && !profile.gaps.contains(&DataGap::NoComputeMetric) {
+    if whole && profile.compute.is_none() && !profile.gaps.contains(&DataGap::NoComputeMetric) {
         let gap = DataGap::NoComputeMetric;
         reasons.push(Reason::new(gap_code(&gap), gap.to_string()).with_advice(gap.advice()));
     }

@@ -2,16 +2,24 @@
 //!
 //! Looks at one workload alone. Whether its neighbours leave room is the question of `pack`.
 
+mod cautions;
+mod counterfactual;
 mod evidence;
 mod keep_whole;
 mod mig;
+mod obstacle;
+mod slice;
 mod time_slicing;
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::GpuModel;
+use crate::catalog::names::Names;
 use crate::ids::WorkloadId;
 use crate::inventory::{DeclaredWorkload, Workload};
 use crate::policy::{Method, Policy};
@@ -36,6 +44,10 @@ pub struct FitReport {
     pub considered: Vec<Candidate>,
     /// Things that fit but deserve a word: latency, growth, one replica.
     pub cautions: Vec<Reason>,
+    /// What would have to be otherwise for it to get less: ``fits `1g.10gb` of an A100 80GB if the peak were at most
+    /// 8,106 MiB; it was above on 2 of 30 days``. `None`: nothing that anybody could change, or it holds a slice.
+    #[serde(default)]
+    pub counterfactual: Option<Reason>,
 }
 
 /// What the pods of a workload hold today.
@@ -69,9 +81,9 @@ pub struct Needs {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Verdict {
-    /// A MIG slice.
+    /// A MIG slice; another one where it holds a slice today.
     Mig {
-        /// List spelling of the profile, `2g.10gb`.
+        /// List spelling of the profile, as the cluster's driver prints it: `2g.10gb`.
         profile: String,
     },
     /// May share a card by time-slicing; how many fit is decided for the pool.
@@ -81,7 +93,9 @@ pub enum Verdict {
         /// Why.
         reason: Reason,
     },
-    /// Keeps the slice that it has.
+    /// Keeps the slice that it has: it is right, nothing larger will do, or too little is known.
+    ///
+    /// A slice is never traded for a whole card: that takes a card more, and is reported with its way out instead.
     KeepSlice {
         /// List spelling of the profile.
         profile: String,
@@ -165,7 +179,7 @@ pub struct Candidate {
     pub memory: Option<Mib>,
     /// SMs of it.
     pub sm: Option<u32>,
-    /// Index in the model's chain of plain profiles, for the packer.
+    /// Index in [`GpuModel::chain`], for the packer.
     pub chain_index: Option<usize>,
 }
 
@@ -178,10 +192,26 @@ pub struct Ground {
     pub smallest_framebuffer: Option<Mib>,
     /// Oldest driver of the pool's nodes. `None`: not known.
     pub driver: Option<String>,
+    /// What the pool's drivers call the model's profiles, by their names in the catalog. Empty: as the catalog does.
+    #[serde(default)]
+    pub names: Names,
     /// Why MIG cannot be used in this pool: strategy, driver, provider, operator.
     pub mig_refused: Option<Reason>,
     /// Why time-slicing cannot be used in this pool.
     pub time_slicing_refused: Option<Reason>,
+    /// Why no node may hold slices beside whole cards.
+    #[serde(default)]
+    pub no_mixed_nodes: Option<Reason>,
+    /// What does not forbid MIG here, and should be known before a node is changed.
+    #[serde(default)]
+    pub cautions: Vec<Reason>,
+}
+
+impl Ground {
+    /// The model with its profiles called as they are here.
+    pub fn model_here(&self, model: &GpuModel) -> GpuModel {
+        if self.names.is_empty() { model.clone() } else { model.renamed(&self.names) }
+    }
 }
 
 /// Everything that is asked about one workload.
@@ -215,15 +245,23 @@ impl Question<'_> {
 /// Fits one workload onto its model under its policy.
 pub fn fit(question: &Question<'_>) -> FitReport {
     match evidence::gate(question) {
-        Ok(needs) => choose(question, needs),
+        Ok(needs) => match question.holds() {
+            Holds::Whole => choose(question, needs),
+            Holds::Slice { profile } => slice::judge(question, needs, &profile),
+        },
         Err(report) => *report,
     }
 }
 
 fn choose(question: &Question<'_>, needs: Needs) -> FitReport {
-    let mut considered = Vec::new();
-    mig::candidates(question, &needs, &mut considered);
-    time_slicing::candidate(question, &needs, &mut considered);
+    let slices = mig::weigh(question, &needs);
+    let refusal = mig::refusal(question);
+    let mut considered: Vec<Candidate> = match &refusal {
+        Some(reason) => vec![mig::refused(reason.clone())],
+        None => slices.iter().map(|one| mig::candidate(question, &needs, one)).collect(),
+    };
+    let time_slicing = time_slicing::obstacles(question, &needs);
+    considered.push(time_slicing::candidate(question, &needs, &time_slicing));
     let (verdict, whole) = keep_whole::decide(question, &needs, &considered);
     considered.push(whole);
     // Stable sort: within "fits" and "does not" the makers' own order, smallest first, stays.
@@ -231,8 +269,15 @@ fn choose(question: &Question<'_>, needs: Needs) -> FitReport {
     FitReport {
         workload: question.workload.id.clone(),
         model: question.model.map(|model| model.id.clone()),
-        holds: question.holds(),
-        cautions: mig::cautions(question, &verdict),
+        holds: Holds::Whole,
+        cautions: cautions::cautions(question, &verdict),
+        counterfactual: counterfactual::counterfactual(
+            question,
+            &verdict,
+            &slices,
+            refusal.as_ref(),
+            &time_slicing,
+        ),
         verdict,
         needs: Some(needs),
         considered,

@@ -1,6 +1,7 @@
 //! Weighs time-slicing for one workload: allowed, small enough to meet another on a card, idle enough.
 
 use super::mig::decided;
+use super::obstacle::{Obstacle, Unless};
 use super::{Candidate, Needs, Question, Reason};
 use crate::policy::Method;
 use crate::units::{Mib, Ratio};
@@ -10,54 +11,70 @@ use crate::usage::ComputeSource;
 /// Doubling it would let a workload that keeps the card busy meet others without any profiling metric.
 const GPU_UTIL_LIMIT: Ratio = Ratio::from_ppm(600_000);
 
-/// One candidate, with why it may or may not meet others on a card.
-pub(super) fn candidate(question: &Question<'_>, needs: &Needs, out: &mut Vec<Candidate>) {
-    let usable = usable(question);
-    let mut reasons = Vec::new();
+/// Everything that keeps it from meeting others on a card.
+pub(super) fn obstacles(question: &Question<'_>, needs: &Needs) -> Vec<Obstacle> {
+    let mut obstacles = Vec::new();
     if question.policy.production {
-        reasons.push(
-            Reason::new(
-                "production",
-                format!(
-                    "production{}: time-slicing isolates neither memory nor faults, so a neighbour could take it down",
-                    decided(question, "production")
-                ),
-            )
-            .with_advice("name its namespace in a policy rule with `production: false` if it is not production"),
-        );
+        let reason = Reason::new(
+            "production",
+            format!(
+                "production{}: time-slicing isolates neither memory nor faults, so a neighbour could take it down",
+                decided(question, "production")
+            ),
+        )
+        .with_advice("name its namespace in a policy rule with `production: false` if it is not production");
+        obstacles.push(Obstacle::setting(reason, "it were not production"));
     } else if !question.policy.allows(Method::TimeSlicing) {
-        reasons.push(Reason::new(
-            "not-allowed",
-            format!("policy does not allow time-slicing{}", decided(question, "methods")),
-        ));
+        let text = format!("policy does not allow time-slicing{}", decided(question, "methods"));
+        obstacles.push(Obstacle::setting(Reason::new("not-allowed", text), "policy allowed time-slicing"));
     }
-    reasons.extend(question.ground.time_slicing_refused.clone());
-    match usable {
-        None => reasons.push(Reason::new("framebuffer-unknown", "the card's framebuffer is not known")),
-        Some(usable) if needs.peak >= usable => reasons.push(Reason::new(
-            "no-room-for-two",
-            format!("its peak of {} leaves no room for a second pod in {usable}", needs.peak),
-        )),
+    obstacles.extend(question.ground.time_slicing_refused.clone().map(Obstacle::firm));
+    match usable(question) {
+        None => obstacles
+            .push(Obstacle::firm(Reason::new("framebuffer-unknown", "the card's framebuffer is not known"))),
+        Some(usable) if needs.peak >= usable => obstacles.push(Obstacle {
+            reason: Reason::new(
+                "no-room-for-two",
+                format!("its peak of {} leaves no room for a second pod in {usable}", needs.peak),
+            ),
+            unless: Some(Unless {
+                condition: format!("the peak were below {usable}"),
+                fact: Some(format!("it is {}", needs.peak)),
+                excess_ppm: (needs.peak.0 - usable.0).saturating_mul(1_000_000) / usable.0.max(1),
+            }),
+        }),
         Some(_) => {}
     }
-    if let Some(compute) = question.profile.and_then(|profile| profile.compute) {
-        let limit = question.policy.time_slicing.compute_limit;
-        if compute.p99 >= limit {
-            reasons.push(Reason::new(
-                "too-busy",
-                format!(
-                    "{} reaches {}, and all pods of a card may sum to {limit}",
-                    compute.source.name(),
-                    compute.p99
-                ),
-            ));
-        } else if compute.source == ComputeSource::GpuUtil && compute.p99 > GPU_UTIL_LIMIT {
-            reasons.push(Reason::new(
-                "too-busy",
-                format!("GPU_UTIL reaches {} and no profiling metric says how wide that is", compute.p99),
-            ));
-        }
-    }
+    obstacles.extend(too_busy(question));
+    obstacles
+}
+
+fn too_busy(question: &Question<'_>) -> Option<Obstacle> {
+    let compute = question.profile.and_then(|profile| profile.compute)?;
+    let limit = question.policy.time_slicing.compute_limit;
+    let (name, p99) = (compute.source.name(), compute.p99);
+    let (limit, text) = if p99 >= limit {
+        (limit, format!("{name} reaches {p99}, and all pods of a card may sum to {limit}"))
+    } else if compute.source == ComputeSource::GpuUtil && p99 > GPU_UTIL_LIMIT {
+        let text = format!("GPU_UTIL reaches {p99} and no profiling metric says how wide that is");
+        (GPU_UTIL_LIMIT, text)
+    } else {
+        return None;
+    };
+    Some(Obstacle {
+        reason: Reason::new("too-busy", text),
+        unless: Some(Unless {
+            condition: format!("the 99th percentile of {name} were below {limit}"),
+            fact: Some(format!("{name} reaches {p99}")),
+            excess_ppm: u64::from(p99.ppm() - limit.ppm()) * 1_000_000 / u64::from(limit.ppm().max(1)),
+        }),
+    })
+}
+
+/// As reviewers see it.
+pub(super) fn candidate(question: &Question<'_>, needs: &Needs, obstacles: &[Obstacle]) -> Candidate {
+    let usable = usable(question);
+    let mut reasons: Vec<Reason> = obstacles.iter().map(|obstacle| obstacle.reason.clone()).collect();
     let fits = reasons.is_empty();
     if fits && let Some(usable) = usable {
         reasons.push(Reason::new(
@@ -65,7 +82,7 @@ pub(super) fn candidate(question: &Question<'_>, needs: &Needs, out: &mut Vec<Ca
             format!("its peak of {} may meet others on a card with {usable} usable", needs.peak),
         ));
     }
-    out.push(Candidate {
+    Candidate {
         method: Method::TimeSlicing,
         name: "time-slicing".into(),
         fits,
@@ -73,7 +90,7 @@ pub(super) fn candidate(question: &Question<'_>, needs: &Needs, out: &mut Vec<Ca
         memory: usable,
         sm: None,
         chain_index: None,
-    });
+    }
 }
 
 /// What the largest peaks together may take: a share of the smallest framebuffer seen or known.

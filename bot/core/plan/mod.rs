@@ -577,7 +577,7 @@ pub fn plan(request: &Request<'_>) -> Outcome {
     } else {
         Err(vec![Reason::new("nothing-fits", "no workload of this pool may get less than a whole card")])
     };
-    match made {
+    match made.and_then(|plan| refuse_mixed_nodes(request, plan)) {
         Ok(plan) => Outcome::Plan(Box::new(finish(request, plan))),
         Err(reasons) => nothing(reasons, &weighed),
     }
@@ -592,12 +592,13 @@ pub fn weigh_one(request: &Request<'_>, workload: &Workload) -> FitReport {
     let name = profile.map(|profile| profile.model_name.clone()).or(node_model);
     let model = name.as_deref().and_then(|name| request.catalog.find_by_product(name));
     let ground = ground::ground(request, name.as_deref(), model);
+    let model = model.map(|model| ground.model_here(model));
     let default = Policy::default();
     let policy = request.policies.get(&workload.id).unwrap_or(&default);
     fit::fit(&Question {
         workload,
         profile,
-        model,
+        model: model.as_ref(),
         policy,
         ground: &ground,
         declared: request.declared.of(&workload.id),
@@ -664,8 +665,37 @@ fn held_back(
     }
 }
 
+/// The ground under the cards of a plan.
+fn ground_of(request: &Request<'_>, plan: &Plan) -> fit::Ground {
+    ground::ground(request, Some(&plan.model_name), request.catalog.find(&plan.model))
+}
+
+/// No plan puts slices beside whole cards where the driver cannot work with that, whoever made it.
+fn refuse_mixed_nodes(request: &Request<'_>, plan: Plan) -> Result<Plan, Vec<Reason>> {
+    let mixed = plan.nodes.iter().find(|node| {
+        let cut = node.after.iter().any(|card| matches!(card, CardUse::Slices { .. }));
+        let whole = node.after.iter().any(|card| matches!(card, CardUse::Whole { .. } | CardUse::Idle));
+        node.fate == NodeFate::Touched && cut && whole
+    });
+    match (mixed, ground_of(request, &plan).no_mixed_nodes) {
+        (Some(node), Some(reason)) => Err(vec![Reason {
+            text: format!("{} would hold both, and {}", node.name, reason.text),
+            ..reason
+        }]),
+        _ => Ok(plan),
+    }
+}
+
 /// Fills in what follows from the rest: risks, confidence, overrides, fingerprint.
 fn finish(request: &Request<'_>, mut plan: Plan) -> Plan {
+    if plan.method == Method::Mig {
+        plan.notes.extend(ground_of(request, &plan).cautions.into_iter().map(
+            |caution| match caution.advice {
+                Some(advice) => format!("{}; {advice}", caution.text),
+                None => caution.text,
+            },
+        ));
+    }
     plan.risks = risk::risks(request, &plan);
     (plan.confidence, plan.confidence_reason) = risk::confidence(&plan);
     plan.overrides = overrides(request, &plan);

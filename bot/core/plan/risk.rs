@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::ground::BROKEN_MIXED_DRIVERS;
 use super::rollout::outages;
 use super::{CardUse, Change, Confidence, Plan, PoolKind, Request, Risk, RiskLevel};
 use crate::fit::Reason;
@@ -92,9 +91,6 @@ pub(super) fn risks(request: &Request<'_>, plan: &Plan) -> Vec<Risk> {
                 .to_owned(),
         );
     }
-    if let Some(text) = broken_driver(request, plan) {
-        add(RiskLevel::High, "driver-defect", text);
-    }
     if let Some(text) = asleep(request, plan) {
         add(RiskLevel::Medium, "not-running-now", text);
     }
@@ -126,22 +122,6 @@ fn cautions(plan: &Plan) -> Vec<(&'static str, RiskLevel, String)> {
         }
     }
     by_rule.into_iter().map(|(rule, (level, texts))| (rule, level, first_few(&texts, 3, "; "))).collect()
-}
-
-fn broken_driver(request: &Request<'_>, plan: &Plan) -> Option<String> {
-    let mixed = plan.nodes.iter().find(|node| {
-        let cut = node.after.iter().any(|card| matches!(card, CardUse::Slices { .. }));
-        let whole = node.after.iter().any(|card| matches!(card, CardUse::Whole { .. } | CardUse::Idle));
-        cut && whole
-    })?;
-    let driver = request.inventory.node(&mixed.name)?.driver_version()?;
-    BROKEN_MIXED_DRIVERS.contains(&driver).then(|| {
-        format!(
-            "driver {driver} leaves pods pending on nodes that mix slices and whole cards, as {} would: update to \
-             570.172.08 first",
-            mixed.name
-        )
-    })
 }
 
 /// Workloads that held such a card in the window and do not run now: the plan keeps no card for them.

@@ -24,6 +24,7 @@ pub(super) const PLUGIN_LABEL: &str = "nvidia.com/device-plugin.config";
 /// The best plan by time-slicing, or why there is none.
 pub(super) fn plan(request: &Request<'_>, weighed: &[Weighed<'_>]) -> Result<Plan, Vec<Reason>> {
     let (model_name, model) = one_model(request, weighed)?;
+    let model = &model;
     let sharers: Vec<&Weighed<'_>> =
         weighed.iter().filter(|w| w.fit.verdict == Verdict::TimeSlicing).collect();
     let refusals = refusals(request, weighed, &sharers);

@@ -15,8 +15,8 @@ use std::collections::BTreeSet;
 use super::place::{self, Answer, Bound, Card, Placement, Wishes};
 use super::pool::Waves;
 use super::saving::{Autoscaled, saving};
-use super::{Alternative, Goal, Plan, PoolKind, Proof, Request, Weighed, time_slicing};
-use crate::catalog::{GpuModel, MigProfile};
+use super::{Alternative, Goal, Plan, PoolKind, Proof, Request, Weighed, ground, time_slicing};
+use crate::catalog::{Attribute, DriverVersion, GpuModel, MigProfile};
 use crate::fit::Reason;
 use crate::inventory::Node;
 use crate::pack::Fate;
@@ -40,9 +40,9 @@ pub(super) struct Mig<'a, 'w> {
     weighed: &'w [Weighed<'a>],
     /// Product name of the cards, as DCGM prints it.
     model_name: String,
-    model: &'a GpuModel,
+    model: &'w GpuModel,
     /// Profiles that a fit may choose, smallest first.
-    chain: Vec<&'a MigProfile>,
+    chain: Vec<&'w MigProfile>,
     /// The same for the packer.
     geometry: Geometry,
 }
@@ -50,7 +50,9 @@ pub(super) struct Mig<'a, 'w> {
 /// The best plan by MIG, or why there is none.
 pub(super) fn plan(request: &Request<'_>, weighed: &[Weighed<'_>]) -> Result<Plan, Vec<Reason>> {
     let (model_name, model) = one_model(request, weighed)?;
-    let chain = model.plain_profiles();
+    let driver = ground::ground(request, Some(&model_name), request.catalog.find(&model.id)).driver;
+    let (chain, weighed) = chain_in_use(&model, driver.as_deref(), weighed);
+    let (model, weighed) = (&model, weighed.as_slice());
     let geometry = geometry(model, &chain);
     let mig = Mig { request, weighed, model_name, model, chain, geometry };
     match request.pool.kind {
@@ -59,11 +61,36 @@ pub(super) fn plan(request: &Request<'_>, weighed: &[Weighed<'_>]) -> Result<Pla
     }
 }
 
+/// The profiles that this pool is planned with, and the workloads with their candidates counted among those.
+///
+/// A profile with media engines is there only where a workload was given it: nobody else may land on it, and the proof
+/// of the plain profiles holds without it. What the pool's driver cannot make is not there for anybody.
+fn chain_in_use<'m, 'w>(
+    model: &'m GpuModel,
+    driver: Option<&str>,
+    weighed: &[Weighed<'w>],
+) -> (Vec<&'m MigProfile>, Vec<Weighed<'w>>) {
+    let mut weighed = weighed.to_vec();
+    let wanted = |name: &str| weighed.iter().filter_map(Weighed::chosen).any(|chosen| chosen.name == name);
+    let driver: Option<DriverVersion> = driver.and_then(|text| text.parse().ok());
+    let made = driver.map_or_else(|| model.chain(), |driver| model.chain_on(&driver));
+    let chain: Vec<&MigProfile> = made
+        .into_iter()
+        .filter(|profile| profile.name.attribute == Attribute::Plain || wanted(&profile.name.to_string()))
+        .collect();
+    for candidate in weighed.iter_mut().flat_map(|w| &mut w.fit.considered) {
+        let place = || chain.iter().position(|profile| profile.name.to_string() == candidate.name);
+        candidate.chain_index = candidate.chain_index.and_then(|_| place());
+    }
+    (chain, weighed)
+}
+
 /// The pool's one card model. Pools of several are left alone: one config cannot serve them.
-pub(super) fn one_model<'a>(
-    request: &Request<'a>,
+/// Its profiles are called as the pool's drivers call them.
+pub(super) fn one_model(
+    request: &Request<'_>,
     weighed: &[Weighed<'_>],
-) -> Result<(String, &'a GpuModel), Vec<Reason>> {
+) -> Result<(String, GpuModel), Vec<Reason>> {
     let names: BTreeSet<&str> = request
         .inventory
         .nodes
@@ -74,7 +101,10 @@ pub(super) fn one_model<'a>(
     let models: BTreeSet<&str> = weighed.iter().filter_map(|w| w.fit.model.as_deref()).collect();
     let mut known = names.iter().filter_map(|name| Some((*name, request.catalog.find_by_product(name)?)));
     match (names.len(), models.len(), known.next()) {
-        (1, 1, Some((name, model))) => Ok((name.to_owned(), model)),
+        (1, 1, Some((name, model))) => {
+            let here = ground::ground(request, Some(name), Some(model)).model_here(model);
+            Ok((name.to_owned(), here))
+        }
         _ => Err(vec![
             Reason::new(
                 "several-models",
