@@ -24,7 +24,7 @@ pub(super) fn explain(
         lines.push(format!("    {}", reason_words(reason)));
     }
     if let Some(counterfactual) = &report.counterfactual {
-        lines.push(format!("    {}", reason_words(counterfactual)));
+        lines.push(format!("    otherwise: {}", reason_words(counterfactual)));
     }
     for caution in &report.cautions {
         lines.push(format!("    note: {}", reason_words(caution)));

@@ -331,7 +331,7 @@ impl<'a> Case<'a> {
     fn nothing_larger(&self, too_small: &Reason) -> Reason {
         Reason::new(
             "too-small-and-nothing-larger",
-            format!("`{}` {}, and no larger slice will do", self.held.profile.name, too_small.text),
+            format!("`{}` is too small ({}), and no larger slice will do", self.held.profile.name, too_small.text),
         )
         .with_advice(
             "let it ask for `nvidia.com/gpu` on nodes whose cards are not cut: this is not proposed, as it takes a card \

@@ -366,6 +366,75 @@ fn strategy_single_is_never_flipped() {
     assert_eq!(nothing.kept[0].reasons[0].code, "mig-strategy-single");
 }
 
+#[test]
+fn a_workload_that_decodes_video_gets_the_profile_with_a_decoder_and_nobody_else_does() {
+    let mut cluster = Cluster::new("a100-40gb");
+    cluster.node("n1", A100, 1);
+    cluster.node("n2", A100, 1);
+    let video = cluster.workload("video", &[("n1", 0)], 3_000, 0.05);
+    cluster.workload("text", &[("n2", 0)], 3_000, 0.05);
+    cluster.measured.profiles.get_mut(&video).unwrap().media_engines_used = Some(true);
+    let plan = cluster.must_plan();
+    let asks = |wanted: &str| {
+        let to = plan.changes.iter().find_map(|change| match change {
+            Change::SetWorkloadResource { workload, to, .. } if workload.name == wanted => Some(to.as_str()),
+            _ => None,
+        });
+        to.unwrap_or_default().to_owned()
+    };
+    assert_eq!(asks("video"), "nvidia.com/mig-1g.5gb.me");
+    assert_eq!(asks("text"), "nvidia.com/mig-1g.5gb");
+}
+
+#[test]
+fn a_driver_that_cannot_mix_slices_and_whole_cards_is_not_given_such_a_node() {
+    let mut cluster = Cluster::new("b200");
+    cluster.node("n1", "NVIDIA B200", 2);
+    cluster.node("n2", "NVIDIA B200", 1);
+    cluster.workload("large", &[("n1", 0)], 150_000, 0.9);
+    cluster.workload("small", &[("n1", 1)], 8_000, 0.05);
+    cluster.workload("tiny", &[("n2", 0)], 8_000, 0.05);
+    let with_driver = |cluster: &mut Cluster, version: &str| {
+        for card in cluster.inventory.nodes.iter_mut().flat_map(|node| &mut node.cards) {
+            card.driver_version = Some(version.into());
+        }
+    };
+    with_driver(&mut cluster, "570.172.08");
+    assert_eq!(cluster.must_plan().saving.nodes_freed, ["n2"]);
+    with_driver(&mut cluster, "570.133.20");
+    let reason = cluster.must_not_plan().reasons.remove(0);
+    assert_eq!(reason.code, "driver-defect");
+    assert!(
+        reason.text.starts_with("n1 would hold both, and driver 570.133.20 on n1, n2"),
+        "{}",
+        reason.text
+    );
+}
+
+#[test]
+fn slices_are_judged_under_the_names_that_the_cluster_prints() {
+    let mut cluster = Cluster::new("gb200");
+    cluster.node("n1", "NVIDIA GB200", 1);
+    let id = cluster.workload("ranker", &[("n1", 0)], 46_000, 0.0);
+    let node = &mut cluster.inventory.nodes[0];
+    node.cards[0].driver_version = Some("570.172.08".into());
+    node.gpu_allocatable.insert("nvidia_com_mig_1g_24gb".into(), 1);
+    let profile = cluster.measured.profiles.get_mut(&id).unwrap();
+    (profile.slice, profile.compute) = (Some("2g.47gb".into()), None);
+    cluster.inventory.workloads[0].resource = "nvidia.com/mig-2g.47gb".into();
+    let nothing = cluster.must_not_plan();
+    assert_eq!(nothing.kept[0].fit.verdict, Verdict::Mig { profile: "3g.95gb".into() });
+}
+
+#[test]
+fn what_the_ground_warns_of_stands_in_the_plan() {
+    let mut cluster = three_services();
+    let labels = &mut cluster.inventory.nodes[0].labels;
+    labels.insert(sanitised_label("nvidia.com/gpu.deploy.driver"), "pre-installed".into());
+    let plan = cluster.must_plan();
+    assert!(plan.notes.iter().any(|note| note.starts_with("the driver is installed on the host of gpu-07")));
+}
+
 fn notebooks() -> Cluster {
     let mut cluster = Cluster::new("ml-dev");
     for (i, peak) in [4_198, 4_404, 4_608, 4_710].into_iter().enumerate() {
