@@ -53,18 +53,10 @@ struct Case<'a> {
 pub(super) fn judge(question: &Question<'_>, needs: Needs, profile: &str) -> FitReport {
     let (verdict, considered) = match case(question, &needs, profile) {
         Some(case) => case.judge(),
-        None => (
-            Verdict::NotEnoughEvidence {
-                reasons: vec![
-                    Reason::new(
-                        "unknown-slice",
-                        format!("`{profile}` is not a slice of this card model in the catalog"),
-                    )
-                    .with_advice("add the profile under `catalog:` in the configuration"),
-                ],
-            },
-            Vec::new(),
-        ),
+        None => {
+            let reasons = vec![unknown_slice(profile)];
+            (Verdict::NotEnoughEvidence { reasons }, Vec::new())
+        }
     };
     FitReport {
         workload: question.workload.id.clone(),
@@ -76,6 +68,17 @@ pub(super) fn judge(question: &Question<'_>, needs: Needs, profile: &str) -> Fit
         considered,
         counterfactual: None,
     }
+}
+
+fn unknown_slice(profile: &str) -> Reason {
+    if profile.parse::<ProfileName>().is_err() {
+        return Reason::new("unknown-slice", format!("which slice it holds is not known (`{profile}`)"))
+            .with_advice(
+                "the exporter must print `GPU_I_PROFILE`: `slicewright doctor` says what is missing",
+            );
+    }
+    let text = format!("`{profile}` is not a slice of this card model in the catalog");
+    Reason::new("unknown-slice", text).with_advice("add the profile under `catalog:` in the configuration")
 }
 
 fn case<'a>(question: &'a Question<'a>, needs: &'a Needs, profile: &str) -> Option<Case<'a>> {

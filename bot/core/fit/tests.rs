@@ -389,7 +389,11 @@ fn a_slice_with_media_engines_keeps_a_decoder() {
 
 #[test]
 fn slices_that_nothing_is_known_of_are_left_alone() {
-    assert_eq!(on_slice("a100-40gb", "1g.7gb", 3_000).verdict(), "no-evidence unknown-slice");
+    let other_card = on_slice("a100-40gb", "1g.7gb", 3_000);
+    assert_eq!(other_card.verdict(), "no-evidence unknown-slice");
+    let mut unnamed = on_slice("a100-40gb", "1g.10gb", 3_000);
+    unnamed.profile.slice = Some("unknown".into());
+    assert_eq!(unnamed.fit().verdict.reasons()[0].text, "which slice it holds is not known (`unknown`)");
     let graphics = on_slice("rtx-pro-6000-blackwell-96gb", "2g.48gb+gfx", 3_000);
     assert_eq!(graphics.verdict(), "keep-slice graphics-slice");
     let mut several = on_slice("a100-40gb", "2g.10gb", 3_000);

@@ -224,8 +224,9 @@ fn sizes(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>) {
             broken.push(format!("{id} has no measurement or policy"));
             continue;
         };
-        let slice = item.share.parse().ok().and_then(|name| model.profile(name));
-        let (Some(peak), Some(slice)) = (&profile.peak, slice) else {
+        let name: Option<ProfileName> = item.share.parse().ok();
+        let slice = name.and_then(|name| model.profile(name));
+        let (Some(peak), Some(name), Some(slice)) = (&profile.peak, name, slice) else {
             broken.push(format!("{id}: `{}` is no slice of {}", item.share, model.id));
             continue;
         };
@@ -240,9 +241,7 @@ fn sizes(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>) {
             _ => broken.push(format!("{id} needs more compute than `{}` is known to have", item.share)),
         }
         let declares = plan.changes.iter().any(|change| match change {
-            Change::SetWorkloadResource { workload, to, .. } => {
-                workload == id && *to == slice.name.resource()
-            }
+            Change::SetWorkloadResource { workload, to, .. } => workload == id && *to == name.resource(),
             Change::SetMigConfig { .. }
             | Change::SetPluginConfig { .. }
             | Change::LabelNodes { .. }

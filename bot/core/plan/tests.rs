@@ -175,6 +175,10 @@ impl Cluster {
     }
 
     fn with_request<T>(&self, ask: impl FnOnce(&Request<'_>) -> T) -> T {
+        self.with_catalog(&catalog(), ask)
+    }
+
+    fn with_catalog<T>(&self, catalog: &Catalog, ask: impl FnOnce(&Request<'_>) -> T) -> T {
         let none = PolicySettings::default();
         let (nothing, defaults) = (PoolSettings::default(), &self.pool_defaults);
         let layers = Layers {
@@ -190,13 +194,17 @@ impl Cluster {
             inventory: &self.inventory,
             measured: &self.measured,
             declared: &self.declared,
-            catalog: &catalog(),
+            catalog,
             policies: &policies,
         })
     }
 
     fn plan(&self) -> Outcome {
-        self.with_request(|request| {
+        self.plan_with(&catalog())
+    }
+
+    fn plan_with(&self, catalog: &Catalog) -> Outcome {
+        self.with_catalog(catalog, |request| {
             let outcome = plan(request);
             if let Outcome::Plan(plan) = &outcome {
                 assert_eq!(check(request, plan), Vec::<String>::new(), "{plan:#?}");
@@ -409,6 +417,35 @@ fn a_driver_that_cannot_mix_slices_and_whole_cards_is_not_given_such_a_node() {
         "{}",
         reason.text
     );
+}
+
+#[test]
+fn pods_ask_for_slices_by_the_names_that_the_cluster_prints() {
+    let mut model = catalog().find("gb200-186gb").unwrap().clone();
+    model.sm_total = Some(152);
+    let catalog = catalog().with_overrides(vec![model]).unwrap();
+    let mut cluster = Cluster::new("gb200");
+    for node in ["n1", "n2"] {
+        cluster.node(node, "NVIDIA GB200", 1);
+        cluster.workload(&format!("on-{node}"), &[(node, 0)], 8_000, 0.05);
+    }
+    for node in &mut cluster.inventory.nodes {
+        node.cards[0].driver_version = Some("570.172.08".into());
+    }
+    let Outcome::Nothing(nothing) = cluster.plan_with(&catalog) else { panic!("no name is known") };
+    assert_eq!(nothing.kept[0].reasons[0].code, "profile-names-unknown");
+    for node in &mut cluster.inventory.nodes {
+        node.labels.insert(sanitised_label("nvidia.com/mig-1g.24gb.count"), "7".into());
+    }
+    let Outcome::Plan(plan) = cluster.plan_with(&catalog) else { panic!("the names are known") };
+    assert!(plan.items.iter().all(|item| item.share == "1g.24gb"));
+    for change in &plan.changes {
+        match change {
+            Change::SetWorkloadResource { to, .. } => assert_eq!(to, "nvidia.com/mig-1g.24gb"),
+            Change::SetMigConfig { entries, .. } => assert!(entries[0].instances.contains_key("1g.24gb")),
+            Change::LabelNodes { .. } | Change::LabelGroup { .. } | Change::SetPluginConfig { .. } => {}
+        }
+    }
 }
 
 #[test]
