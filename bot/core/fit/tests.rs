@@ -434,6 +434,24 @@ fn policy_that_refuses_latency_refuses_a_narrower_slice() {
     assert_eq!(case.verdict(), "keep-slice right-size");
 }
 
+#[test]
+fn no_peak_makes_noise_move_a_workload_twice() {
+    for peak in (1_000..16_000).step_by(13) {
+        let mut case = on_slice("a100-40gb", "4g.20gb", peak);
+        case.profile.compute = sm_active(0.02);
+        for (before, after) in [(98, 102), (102, 98)] {
+            let then = applied(&case.scaled(before));
+            if then.profile.slice == case.profile.slice {
+                continue;
+            }
+            let mut again = case.scaled(after);
+            again.holding(then.profile.slice.as_deref().unwrap());
+            let first = case.scaled(before).verdict();
+            assert!(again.verdict().starts_with("keep-slice"), "{peak}: {first} then {}", again.verdict());
+        }
+    }
+}
+
 const MODELS: [&str; 6] =
     ["a100-40gb", "a100-80gb", "a30-24gb", "h100-80gb-sxm", "h200-141gb", "rtx-pro-6000-blackwell-96gb"];
 
