@@ -78,6 +78,8 @@ fn the_json_follows_its_schema() {
         alternatives.as_array().unwrap().iter().any(|way| way["name"] == "time-slicing"),
         "{alternatives}"
     );
+    let otherwise = "fits `1g.10gb` of an A100 40GB if the 99th percentile of SM_ACTIVE were at most 9.7 %";
+    assert!(document.to_string().contains(otherwise), "{document:#}");
 }
 
 #[test]

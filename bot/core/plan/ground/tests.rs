@@ -312,7 +312,8 @@ fn names_that_nothing_shows_are_not_guessed() {
 
 #[test]
 fn names_are_taken_from_everything_that_nodes_show() {
-    let shows: [(&str, fn(&mut Pool)); 4] = [
+    type Show = fn(&mut Pool);
+    let shows: [(&str, Show); 4] = [
         ("allocatable", |pool| {
             pool.first().gpu_allocatable.insert("nvidia_com_mig_1g_24gb".into(), 7);
         }),
