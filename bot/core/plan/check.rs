@@ -238,6 +238,8 @@ fn sizes(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>) {
         match (need, slice.sm, model.sm_total) {
             (Some(need), Some(sm), Some(total))
                 if u64::from(need) * u64::from(total) <= 1_000 * u64::from(sm) => {}
+            // Profiling counters of slices say nothing: what it needs is not known, and it keeps as many SMs at least.
+            (None, Some(sm), _) if held_sms(model, &item.fit.holds).is_some_and(|held| held <= sm) => {}
             _ => broken.push(format!("{id} needs more compute than `{}` is known to have", item.share)),
         }
         let declares = plan.changes.iter().any(|change| match change {
@@ -250,6 +252,14 @@ fn sizes(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>) {
         if !declares {
             broken.push(format!("{id} is to get `{}` and no change asks for it", item.share));
         }
+    }
+}
+
+/// SMs of the slice that it holds. `None`: it holds a whole card, or a slice that is not known.
+fn held_sms(model: &GpuModel, holds: &Holds) -> Option<u32> {
+    match holds {
+        Holds::Slice { profile } => model.profile(profile.parse().ok()?)?.sm,
+        Holds::Whole => None,
     }
 }
 

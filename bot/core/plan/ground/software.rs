@@ -153,14 +153,15 @@ fn operator(request: &Request<'_>, model: &GpuModel) -> Option<Reason> {
 
 /// What does not forbid MIG here, and should be known before the first node is changed.
 pub(super) fn cautions(request: &Request<'_>, nodes: &[&Node], model: &GpuModel) -> Vec<Reason> {
-    let where_ = |holds: &dyn Fn(&Node) -> bool| {
+    let nodes_where = |holds: &dyn Fn(&Node) -> bool| {
         let names: Vec<&str> =
             nodes.iter().filter(|node| holds(node)).map(|node| node.name.as_str()).collect();
         (!names.is_empty()).then(|| first_few(&names, SHOWN, ", "))
     };
     let version = request.declared.operator.version.as_deref().map(numbers).unwrap_or_default();
     let mut cautions = Vec::new();
-    if let Some(places) = where_(&|node| node.label("nvidia.com/gpu.deploy.driver") == Some("pre-installed"))
+    if let Some(places) =
+        nodes_where(&|node| node.label("nvidia.com/gpu.deploy.driver") == Some("pre-installed"))
     {
         cautions.push(
             Reason::new(
@@ -175,7 +176,7 @@ pub(super) fn cautions(request: &Request<'_>, nodes: &[&Node], model: &GpuModel)
     }
     let selinux = "feature.node.kubernetes.io/kernel-selinux.enabled";
     if version.starts_with(&[25, 10])
-        && let Some(places) = where_(&|node| node.label(selinux) == Some("true"))
+        && let Some(places) = nodes_where(&|node| node.label(selinux) == Some("true"))
     {
         cautions.push(
             Reason::new(
@@ -189,7 +190,7 @@ pub(super) fn cautions(request: &Request<'_>, nodes: &[&Node], model: &GpuModel)
         node.label(&format!("feature.node.kubernetes.io/system-os_release.{key}")).map(str::to_owned)
     };
     if (vec![25, 10, 1]..=vec![26, 3, 0]).contains(&version)
-        && let Some(places) = where_(&|node| {
+        && let Some(places) = nodes_where(&|node| {
             release(node, "ID").as_deref() == Some("rhel")
                 && release(node, "VERSION_ID.major").as_deref() == Some("8")
         })
@@ -206,7 +207,7 @@ pub(super) fn cautions(request: &Request<'_>, nodes: &[&Node], model: &GpuModel)
         );
     }
     if model.mode_switch_needs_gpu_reset != Some(false)
-        && let Some(places) = where_(&|node| node.label("cloud.google.com/gke-nodepool").is_some())
+        && let Some(places) = nodes_where(&|node| node.label("cloud.google.com/gke-nodepool").is_some())
     {
         cautions.push(
             Reason::new(

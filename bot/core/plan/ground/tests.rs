@@ -8,7 +8,9 @@ use crate::ids::WorkloadId;
 use crate::inventory::{
     Card, Declared, Inventory, MigStrategy, Operator, Pod, Slice, Workload, sanitised_label,
 };
+use crate::plan::layers::{General, Layers};
 use crate::plan::pool::{PoolSettings, PriceSettings, pools};
+use crate::policy::PolicySettings;
 use crate::usage::Measured;
 
 /// A pool of nodes with one card each, under an operator that allows MIG.
@@ -55,7 +57,15 @@ impl Pool {
 
     fn ground(&self) -> Ground {
         let settings = PoolSettings { name: "p".into(), nodes: Some(".*".into()), ..PoolSettings::default() };
-        let pools = pools(&self.inventory, &[settings], &PriceSettings::default()).unwrap();
+        let (nothing, none) = (PoolSettings::default(), PolicySettings::default());
+        let general = General { policy: &none, rules: &[], pool_defaults: &nothing };
+        let layers = Layers {
+            cluster: &self.inventory.cluster,
+            service: general,
+            of_cluster: General { policy: &none, rules: &[], pool_defaults: &nothing },
+            pools: std::slice::from_ref(&settings),
+        };
+        let pools = pools(&self.inventory, &layers, &PriceSettings::default()).unwrap();
         let request = Request {
             pool: &pools[0],
             inventory: &self.inventory,

@@ -213,6 +213,12 @@ fn plain_site(
                     w.workload.id.namespace, pod.name
                 ));
             }
+            if !pod.cards.is_empty() && matches!(w.fit.holds, Holds::Slice { .. }) {
+                return Err(format!(
+                    "which slice {}/{} holds is not known",
+                    w.workload.id.namespace, pod.name
+                ));
+            }
             for uuid in &pod.cards {
                 let Some(index) = node.cards.iter().position(|card| card.uuid == *uuid) else {
                     return Err(format!(

@@ -17,7 +17,7 @@ use super::pool::Waves;
 use super::saving::{Autoscaled, saving};
 use super::{Alternative, Goal, Plan, PoolKind, Proof, Request, Weighed, ground, time_slicing};
 use crate::catalog::{Attribute, DriverVersion, GpuModel, MigProfile};
-use crate::fit::Reason;
+use crate::fit::{Holds, Reason};
 use crate::inventory::Node;
 use crate::pack::Fate;
 use crate::pack::geometry::{Geometry, SliceType};
@@ -63,15 +63,20 @@ pub(super) fn plan(request: &Request<'_>, weighed: &[Weighed<'_>]) -> Result<Pla
 
 /// The profiles that this pool is planned with, and the workloads with their candidates counted among those.
 ///
-/// A profile with media engines is there only where a workload was given it: nobody else may land on it, and the proof
-/// of the plain profiles holds without it. What the pool's driver cannot make is not there for anybody.
+/// A profile with media engines is there only where a workload was given it or holds it: nobody else may land on it, and
+/// the proof of the plain profiles holds without it. What the pool's driver cannot make is not there for anybody.
 fn chain_in_use<'m, 'w>(
     model: &'m GpuModel,
     driver: Option<&str>,
     weighed: &[Weighed<'w>],
 ) -> (Vec<&'m MigProfile>, Vec<Weighed<'w>>) {
     let mut weighed = weighed.to_vec();
-    let wanted = |name: &str| weighed.iter().filter_map(Weighed::chosen).any(|chosen| chosen.name == name);
+    let wanted = |name: &str| {
+        weighed.iter().any(|w| match &w.fit.holds {
+            Holds::Slice { profile } if profile == name => true,
+            Holds::Slice { .. } | Holds::Whole => w.chosen().is_some_and(|chosen| chosen.name == name),
+        })
+    };
     let driver: Option<DriverVersion> = driver.and_then(|text| text.parse().ok());
     let made = driver.map_or_else(|| model.chain(), |driver| model.chain_on(&driver));
     let chain: Vec<&MigProfile> = made
