@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::risk::labels;
-use super::{CardUse, Change, NodeFate, NodeOutcome, Plan, Request, Step, Wave};
+use super::{CardUse, Change, NodeFate, NodeOutcome, Plan, Request, Step, Wave, time_slicing};
 use crate::catalog::ProfileName;
 use crate::ids::WorkloadId;
 use crate::policy::Method;
@@ -37,12 +37,8 @@ pub(super) fn rollout(plan: &Plan, request: &Request<'_>) -> Vec<Step> {
                 steps.extend(nodes_of(plan, wave).into_iter().map(wait_for_slices));
             }
         }
-        Method::TimeSlicing => {
-            steps.push(merge_time_slicing(plan, request));
-            steps.extend(touched.iter().map(|node| wait_for_replicas(plan, node, request)));
-            steps.push(keep_whole_cards_away(plan));
-        }
-        Method::Mps | Method::KeepWhole => {}
+        Method::TimeSlicing | Method::Mps => steps.extend(time_slicing::rollout::steps(plan, request)),
+        Method::KeepWhole => {}
     }
     steps.extend(with_fate(plan, NodeFate::Freed).into_iter().map(|node| free(plan, node, request)));
     steps
@@ -90,29 +86,26 @@ pub(super) fn rollback(plan: &Plan, request: &Request<'_>) -> Vec<Step> {
         back.on_failure = (plan.method == Method::Mig).then(|| stuck(request));
         steps.push(back);
     }
-    if plan.method == Method::TimeSlicing {
-        let restarts = restart_commands(plan);
-        let mut apart = step("Restart the pods, so that each gets a card of its own again.", restarts);
-        apart.cost = Some("pods that share a card go on sharing it until they restart".to_owned());
-        steps.push(apart);
+    if matches!(plan.method, Method::TimeSlicing | Method::Mps) {
+        steps.push(time_slicing::rollout::apart(plan));
     }
     steps
 }
 
-fn with_fate(plan: &Plan, fate: NodeFate) -> Vec<&NodeOutcome> {
+pub(super) fn with_fate(plan: &Plan, fate: NodeFate) -> Vec<&NodeOutcome> {
     plan.nodes.iter().filter(|node| node.fate == fate).collect()
 }
 
-fn step(what: impl Into<String>, commands: Vec<String>) -> Step {
+pub(super) fn step(what: impl Into<String>, commands: Vec<String>) -> Step {
     Step { what: what.into(), commands, wait_for: None, cost: None, on_failure: None }
 }
 
-fn drain(node: &str) -> String {
+pub(super) fn drain(node: &str) -> String {
     format!("kubectl drain {node} --ignore-daemonsets --delete-emptydir-data")
 }
 
 /// Ends when the node offers this many of a resource, which it does not before the change.
-fn wait_for_allocatable(node: &str, resource: &str, n: usize) -> String {
+pub(super) fn wait_for_allocatable(node: &str, resource: &str, n: usize) -> String {
     format!(
         "kubectl wait node/{node} --for=jsonpath='{{.status.allocatable.{}}}'={n} --timeout={MIG_TIMEOUT}",
         resource.replace('.', "\\.")
@@ -246,7 +239,7 @@ fn merge_mig(plan: &Plan, request: &Request<'_>) -> Step {
 }
 
 /// Labels by hand, for nodes whose labels no file of the repository carries: `value` of the previous one, or as planned.
-fn label_commands(
+pub(super) fn label_commands(
     plan: &Plan,
     request: &Request<'_>,
     of: impl Fn(&str) -> bool,
@@ -267,7 +260,7 @@ fn label_commands(
     commands
 }
 
-fn operator_namespace<'a>(request: &Request<'a>) -> &'a str {
+pub(super) fn operator_namespace<'a>(request: &Request<'a>) -> &'a str {
     request.declared.operator.namespace.as_deref().unwrap_or("gpu-operator")
 }
 
@@ -381,48 +374,6 @@ fn move_pods(plan: &Plan) -> Step {
     }
 }
 
-fn merge_time_slicing(plan: &Plan, request: &Request<'_>) -> Step {
-    let first_time = request.declared.operator.plugin_config_map.is_none();
-    let mut step = step(
-        "Merge. The pipeline applies the config map and the labels.",
-        label_commands(plan, request, |_| true, |_| None),
-    );
-    step.wait_for = Some("the device plugin on the labelled nodes has restarted".to_owned());
-    step.cost = Some(if first_time {
-        "the device plugin restarts on every GPU node once, since it gets its first config map; running pods stay"
-            .to_owned()
-    } else {
-        "the device plugin restarts on the labelled nodes; running pods stay".to_owned()
-    });
-    step
-}
-
-/// Pods go on asking for `nvidia.com/gpu`: any node of the pool that offers whole cards would take them.
-fn keep_whole_cards_away(plan: &Plan) -> Step {
-    let commands = plan
-        .nodes
-        .iter()
-        .filter(|node| node.fate != NodeFate::Touched)
-        .map(|node| format!("kubectl cordon {}", node.name))
-        .collect();
-    step("Cordon the pool's other nodes, so that every pod that moves lands on a shared card.", commands)
-}
-
-fn wait_for_replicas(plan: &Plan, node: &NodeOutcome, request: &Request<'_>) -> Step {
-    let replicas = super::time_slicing::replicas_of(plan).into_values().max().unwrap_or(0);
-    let n = replicas as usize * node.after.len();
-    Step {
-        what: format!("Wait until {} offers {n} replicas.", node.name),
-        commands: vec![wait_for_allocatable(&node.name, "nvidia.com/gpu", n)],
-        wait_for: Some(format!("allocatable `nvidia.com/gpu` is {n}")),
-        cost: Some("about a minute".to_owned()),
-        on_failure: Some(format!(
-            "unchanged: `kubectl -n {} rollout restart daemonset/nvidia-device-plugin-daemonset`",
-            operator_namespace(request)
-        )),
-    }
-}
-
 fn free(plan: &Plan, node: &NodeOutcome, request: &Request<'_>) -> Step {
     let moved: BTreeSet<String> = plan
         .items
@@ -471,27 +422,6 @@ fn free(plan: &Plan, node: &NodeOutcome, request: &Request<'_>) -> Step {
 
 fn join(names: &BTreeSet<String>) -> String {
     names.iter().cloned().collect::<Vec<_>>().join(", ")
-}
-
-/// Commands that restart the pods of everybody who shares.
-fn restart_commands(plan: &Plan) -> Vec<String> {
-    plan.items
-        .iter()
-        .map(|item| {
-            let id = &item.fit.workload;
-            match id.kind.as_str() {
-                "Deployment" | "StatefulSet" => {
-                    format!(
-                        "kubectl -n {} rollout restart {}/{}",
-                        id.namespace,
-                        id.kind.to_lowercase(),
-                        id.name
-                    )
-                }
-                kind => format!("# restart the pods of {kind} {id}"),
-            }
-        })
-        .collect()
 }
 
 fn stuck(request: &Request<'_>) -> String {

@@ -1,5 +1,7 @@
 //! A plan by time-slicing: how many pods may take turns on a card, on which nodes, and what keeps others off.
 
+pub(super) mod rollout;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::mig::{IDLE_FLOOR, item, label_today, left_alone, nothing, one_model, site};
@@ -657,7 +659,7 @@ pub(super) fn alternative(request: &Request<'_>, moved: &[&Weighed<'_>]) -> Alte
 }
 
 /// The replicas by model of a finished plan, for checks.
-pub(super) fn replicas_of(plan: &Plan) -> BTreeMap<&str, u32> {
+fn replicas_of(plan: &Plan) -> BTreeMap<&str, u32> {
     plan.changes
         .iter()
         .filter_map(|change| match change {
