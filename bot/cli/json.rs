@@ -195,7 +195,7 @@ struct JsonFit {
     workload: String,
     /// Kind of the owner.
     kind: String,
-    /// `mig`, `time-slicing`, `keep`, `keep-slice`, `no-evidence` or `excluded`.
+    /// `mig`, `time-slicing`, `mps`, `keep`, `keep-slice`, `no-evidence` or `excluded`.
     verdict: String,
     /// The MIG profile of the verdicts `mig` and `keep-slice`, `2g.10gb`.
     profile: Option<String>,
@@ -469,6 +469,7 @@ fn fit(report: &FitReport, profile: Option<&WorkloadProfile>) -> JsonFit {
         profile: match &report.verdict {
             Verdict::Mig { profile } | Verdict::KeepSlice { profile, .. } => Some(profile.clone()),
             Verdict::TimeSlicing
+            | Verdict::Mps
             | Verdict::KeepWhole { .. }
             | Verdict::NotEnoughEvidence { .. }
             | Verdict::Excluded { .. } => None,

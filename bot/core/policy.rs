@@ -44,6 +44,8 @@ pub struct Policy {
     pub min_profile: Option<String>,
     /// Time-slicing limits.
     pub time_slicing: TimeSlicingPolicy,
+    /// Most MPS clients a card, 2 to 48. Each gets an equal share of memory and threads, so that more mean smaller ones.
+    pub mps_max_replicas: u32,
     /// Plan for the autoscaler's maximum, not for the replicas of now.
     pub plan_for_hpa_max: bool,
     /// Extra pods while it rolls. `None`: as measured, else as declared.
@@ -77,6 +79,7 @@ impl Default for Policy {
             methods: BTreeSet::from([Method::Mig, Method::TimeSlicing]),
             min_profile: None,
             time_slicing: TimeSlicingPolicy::default(),
+            mps_max_replicas: 8,
             plan_for_hpa_max: true,
             max_surge: None,
             spread: None,
@@ -117,6 +120,7 @@ impl Policy {
             "time_slicing_usable_share" => self.time_slicing.usable_share.to_string(),
             "time_slicing_compute_limit" => self.time_slicing.compute_limit.to_string(),
             "time_slicing_max_replicas" => self.time_slicing.max_replicas.to_string(),
+            "mps_max_replicas" => self.mps_max_replicas.to_string(),
             "fail_requests_greater_than_one" => self.time_slicing.fail_requests_greater_than_one.to_string(),
             "plan_for_hpa_max" => self.plan_for_hpa_max.to_string(),
             "max_surge" => self.max_surge.map_or_else(|| "as declared".to_owned(), |pods| pods.to_string()),
@@ -165,6 +169,7 @@ pub const SETTINGS: &[&str] = &[
     "time_slicing_usable_share",
     "time_slicing_compute_limit",
     "time_slicing_max_replicas",
+    "mps_max_replicas",
     "fail_requests_greater_than_one",
     "plan_for_hpa_max",
     "max_surge",
@@ -266,6 +271,8 @@ pub struct PolicySettings {
     pub time_slicing_compute_limit: Option<Ratio>,
     /// Most time-slicing replicas a card, 2 to 48.
     pub time_slicing_max_replicas: Option<u32>,
+    /// Most MPS clients a card, 2 to 48.
+    pub mps_max_replicas: Option<u32>,
     /// Refuse pods that ask for more than one replica of a shared card.
     pub fail_requests_greater_than_one: Option<bool>,
     /// Plan for the autoscaler's maximum.
@@ -309,8 +316,14 @@ impl PolicySettings {
         if let Some(n) = self.headroom_percent.filter(|n| *n > 1_000) {
             return Err(("headroom_percent", format!("{n} is more than 1,000 percent")));
         }
-        if let Some(n) = self.time_slicing_max_replicas.filter(|n| !(2..=48).contains(n)) {
-            return Err(("time_slicing_max_replicas", format!("{n} is not between 2 and 48")));
+        let replicas = [
+            ("time_slicing_max_replicas", self.time_slicing_max_replicas),
+            ("mps_max_replicas", self.mps_max_replicas),
+        ];
+        for (setting, n) in replicas {
+            if let Some(n) = n.filter(|n| !(2..=48).contains(n)) {
+                return Err((setting, format!("{n} is not between 2 and 48")));
+            }
         }
         if self.methods.iter().flatten().any(|method| *method == Method::KeepWhole) {
             let problem =

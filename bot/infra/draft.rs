@@ -6,7 +6,7 @@ use super::repository::{self, Repository};
 use super::{ChangeSet, ManualChange};
 
 /// Edited texts, and what is left for people.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Draft<'a> {
     repository: &'a Repository<'a>,
     changed: BTreeMap<String, String>,
@@ -57,6 +57,11 @@ impl<'a> Draft<'a> {
     /// Something is left for people.
     pub(super) fn has_manual(&self) -> bool {
         !self.manual.is_empty()
+    }
+
+    /// What was left for people since the last time, taken back.
+    pub(super) fn take_manual(&mut self) -> BTreeSet<ManualChange> {
+        std::mem::take(&mut self.manual)
     }
 
     pub(super) fn manual(&mut self, change: ManualChange) {

@@ -128,14 +128,26 @@ impl Format for GpuOperator {
                 Change::SetMigConfig { name, entries, names_in_use } => {
                     set_mig(edition, draft, name, entries, names_in_use)
                 }
-                Change::SetPluginConfig { key, resource, replicas, fail_requests_greater_than_one } => {
-                    let wish =
-                        Sharing { key, resource, replicas: *replicas, fail: *fail_requests_greater_than_one };
+                Change::SetPluginConfig {
+                    key,
+                    resource,
+                    replicas,
+                    fail_requests_greater_than_one,
+                    sharing,
+                } => {
+                    let wish = Sharing {
+                        key,
+                        resource,
+                        replicas: *replicas,
+                        fail: *fail_requests_greater_than_one,
+                        how: *sharing,
+                    };
                     set_plugin(edition, draft, &wish)
                 }
                 Change::LabelNodes { .. }
                 | Change::LabelGroup { .. }
-                | Change::SetWorkloadResource { .. } => return true,
+                | Change::SetWorkloadResource { .. }
+                | Change::PinWorkload { .. } => return true,
             };
             if let Err(manual) = outcome {
                 draft.manual(manual);
@@ -234,9 +246,10 @@ pub(super) fn map_names(changes: &[Change], operator: &Operator) -> BTreeSet<Str
         .filter_map(|change| match change {
             Change::SetMigConfig { .. } => Some(mig_map_name(operator).0),
             Change::SetPluginConfig { .. } => Some(plugin_map_name(operator).0.to_owned()),
-            Change::LabelNodes { .. } | Change::LabelGroup { .. } | Change::SetWorkloadResource { .. } => {
-                None
-            }
+            Change::LabelNodes { .. }
+            | Change::LabelGroup { .. }
+            | Change::SetWorkloadResource { .. }
+            | Change::PinWorkload { .. } => None,
         })
         .collect()
 }

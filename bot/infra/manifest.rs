@@ -106,15 +106,14 @@ impl Format for Manifests {
     }
 
     fn edit(&self, edition: &Edition<'_>, open: &mut Vec<&Change>, draft: &mut Draft<'_>) {
-        if !open.iter().any(|change| matches!(change, Change::SetWorkloadResource { .. })) {
+        if !open.iter().any(|change| Wish::of(change).is_some()) {
             return;
         }
         let findings = findings(edition.repository);
         open.retain(|change| {
-            let Change::SetWorkloadResource { workload, from, to, count, pin } = change else { return true };
+            let Some((workload, wish)) = Wish::of(change) else { return true };
             let written = edition.written_as(workload);
             let Some(finding) = findings.iter().find(|finding| finding.is(&written)) else { return true };
-            let wish = Wish { from, to, count: Some(*count), pin };
             let text = draft.text(&finding.path).unwrap_or_default().to_owned();
             match apply(&text, finding, &wish) {
                 Ok(changed) => {

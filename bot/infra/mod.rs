@@ -124,11 +124,21 @@ pub fn edit(snapshot: &Snapshot, scope: &Scope, plan: &Plan) -> ChangeSet {
     let (configs, others): (Vec<&Change>, Vec<&Change>) =
         plan.changes.iter().partition(|change| is_config(change));
     make(&edition, configs, &mut draft);
-    if draft.has_manual() {
-        // A label that names a config which is nowhere puts its node into `failed`: nothing goes before the config.
+    let (pins, others): (Vec<&Change>, Vec<&Change>) =
+        others.into_iter().partition(|change| matches!(change, Change::PinWorkload { .. }));
+    // A label that names a config which is nowhere puts its node into `failed`: nothing goes before the config. Nor does
+    // a label go before the selectors that say who may be on its node.
+    let waits_for = if draft.has_manual() {
+        for change in &pins {
+            draft.manual(left_over(change, CONFIG_FIRST.to_owned()));
+        }
+        Some(CONFIG_FIRST)
+    } else {
+        (!bind(&edition, &pins, &mut draft)).then_some(SELECTORS_FIRST)
+    };
+    if let Some(why) = waits_for {
         for change in others {
-            let why = "the configuration that it needs has to be made by hand first".to_owned();
-            draft.manual(left_over(change, why));
+            draft.manual(left_over(change, why.to_owned()));
         }
         rollback::write(&edition, &mut draft);
         side_effects::search(&edition, &mut draft);
@@ -139,6 +149,33 @@ pub fn edit(snapshot: &Snapshot, scope: &Scope, plan: &Plan) -> ChangeSet {
     rollback::write(&edition, &mut draft);
     side_effects::search(&edition, &mut draft);
     draft.finish()
+}
+
+const CONFIG_FIRST: &str = "the configuration that it needs has to be made by hand first";
+
+const SELECTORS_FIRST: &str = "the node selectors of all pods that share cards have to be there first, and one of them \
+                               has to be set by hand";
+
+/// Writes the node selectors of all workloads that share cards, or none of them: pods that no selector binds could land
+/// on cards that do not count them, and pods that one binds would wait for a label. Says whether they are written.
+fn bind(edition: &Edition<'_>, pins: &[&Change], draft: &mut Draft<'_>) -> bool {
+    let before = draft.clone();
+    let mut left = Vec::new();
+    for pin in pins {
+        make(edition, vec![pin], draft);
+        left.push(draft.take_manual());
+    }
+    if left.iter().all(std::collections::BTreeSet::is_empty) {
+        return true;
+    }
+    *draft = before;
+    for (pin, left) in pins.iter().zip(left) {
+        if left.is_empty() {
+            draft.manual(left_over(pin, SELECTORS_FIRST.to_owned()));
+        }
+        left.into_iter().for_each(|change| draft.manual(change));
+    }
+    false
 }
 
 /// The change defines what others name.
@@ -172,8 +209,7 @@ fn declared(repository: &Repository<'_>) -> Declared {
 
 /// Whether formats may try a change; a workload that is not editable, or is not declared, goes to people at once.
 fn may_edit(edition: &Edition<'_>, change: &Change, draft: &mut Draft<'_>) -> bool {
-    let Change::SetWorkloadResource { workload, from, to, count, pin } = change else { return true };
-    let wish = Wish { from, to, count: Some(*count), pin };
+    let Some((workload, wish)) = Wish::of(change) else { return true };
     match edition.declared.of(workload) {
         Some(found) => match &found.editable {
             Ok(()) => true,
@@ -196,6 +232,9 @@ fn left_over(change: &Change, why: String) -> ManualChange {
         Change::SetWorkloadResource { workload, from, to, count, pin } => {
             let wish = Wish { from, to, count: Some(*count), pin };
             workload_edit::by_hand(workload, None, &wish, why)
+        }
+        Change::PinWorkload { workload, selector } => {
+            workload_edit::by_hand(workload, None, &Wish::pin(selector), why)
         }
         Change::LabelNodes { key, value, nodes } => ManualChange {
             what: format!("Label {} nodes `{key}: {value}`", nodes.len()),

@@ -1,5 +1,6 @@
 //! Keys in the device plugin's config map: merged into the one that there is, or into a new one.
 
+use slicewright_core::plan::PluginSharing;
 use slicewright_yaml::{Document, Edit, Op, Shared};
 
 use super::ManualChange;
@@ -17,14 +18,20 @@ pub(super) struct Sharing<'a> {
     pub(super) replicas: u32,
     /// Refuse pods that ask for more than one.
     pub(super) fail: bool,
+    /// How pods share.
+    pub(super) how: PluginSharing,
 }
 
 impl Sharing<'_> {
     fn text(&self) -> String {
         let Sharing { resource, replicas, fail, .. } = self;
+        let how = match self.how {
+            PluginSharing::TimeSlicing => format!("timeSlicing:\n    failRequestsGreaterThanOne: {fail}"),
+            // Under MPS the plugin refuses such requests anyway, and most versions take no other value.
+            PluginSharing::Mps => "mps:".to_owned(),
+        };
         format!(
-            "version: v1\nsharing:\n  timeSlicing:\n    failRequestsGreaterThanOne: {fail}\n    resources:\n      - \
-             name: {}\n        replicas: {replicas}\n",
+            "version: v1\nsharing:\n  {how}\n    resources:\n      - name: {}\n        replicas: {replicas}\n",
             yaml(resource)
         )
     }

@@ -92,6 +92,14 @@ fn old_labels(change: &Change) -> Vec<String> {
 }
 
 fn old_resource(change: &Change) -> Option<String> {
+    if let Change::PinWorkload { workload, selector } = change {
+        let without: Vec<String> = selector.iter().map(|(key, value)| format!("{key}: {value}")).collect();
+        return Some(format!(
+            "{} {workload}: without the node selector {}",
+            workload.kind,
+            without.join(", ")
+        ));
+    }
     let Change::SetWorkloadResource { workload, from, to, count, pin } = change else { return None };
     let pins: String =
         pin.iter().map(|(key, value)| format!(", without the node selector {key}: {value}")).collect();

@@ -88,6 +88,10 @@ impl<'a> Reach<'a> {
                         reach.renamed.entry(from).or_default().insert(to);
                     }
                 }
+                Change::PinWorkload { workload, .. } => {
+                    reach.workloads.insert(edition.written_as(workload));
+                    reach.namespaces.insert(&workload.namespace);
+                }
                 Change::SetMigConfig { .. } => reach.mig = true,
                 Change::SetPluginConfig { .. } => reach.sharing = true,
                 Change::LabelNodes { key, .. } | Change::LabelGroup { key, .. } => {
@@ -238,7 +242,11 @@ impl<'a> Reach<'a> {
     fn immutable(&self) -> Vec<String> {
         let mut found = Vec::new();
         for change in &self.edition.plan.changes {
-            let Change::SetWorkloadResource { workload, .. } = change else { continue };
+            let (Change::SetWorkloadResource { workload, .. } | Change::PinWorkload { workload, .. }) =
+                change
+            else {
+                continue;
+            };
             let Some(declared) = self.edition.declared.of(workload) else { continue };
             let place = &declared.place;
             let kind = workload.kind.as_str();
@@ -271,7 +279,11 @@ impl<'a> Reach<'a> {
                 Change::SetWorkloadResource { workload, pin, .. } if pin.contains_key(PRODUCT) => {
                     Some(self.edition.written_as(workload))
                 }
+                Change::PinWorkload { workload, selector } if selector.contains_key(PRODUCT) => {
+                    Some(self.edition.written_as(workload))
+                }
                 Change::SetWorkloadResource { .. }
+                | Change::PinWorkload { .. }
                 | Change::SetMigConfig { .. }
                 | Change::SetPluginConfig { .. }
                 | Change::LabelGroup { .. }

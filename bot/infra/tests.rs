@@ -192,7 +192,7 @@ fn holds(snapshot: &Snapshot, scope: &Scope, plan: &Plan, set: &ChangeSet) -> Ve
                     failed.push(format!("the map does not hold `{key}`"));
                 }
             }
-            Change::LabelNodes { key, value, nodes } => {
+            Change::LabelNodes { key, value, nodes } if !by_hand.contains(&format!("`{key}: {value}`")) => {
                 for (node, carrier) in
                     nodes.keys().filter_map(|node| Some((node, after.node_labels.get(node)?)))
                 {
@@ -201,10 +201,19 @@ fn holds(snapshot: &Snapshot, scope: &Scope, plan: &Plan, set: &ChangeSet) -> Ve
                     }
                 }
             }
+            Change::PinWorkload { workload, selector } if !by_hand.contains(&workload.to_string()) => {
+                let declared =
+                    after.of(workload).map(|found| found.node_selector.clone()).unwrap_or_default();
+                if selector.iter().any(|(key, value)| declared.get(key) != Some(value)) {
+                    failed.push(format!("`{workload}` does not select its nodes"));
+                }
+            }
             Change::SetMigConfig { .. }
             | Change::SetPluginConfig { .. }
+            | Change::LabelNodes { .. }
             | Change::LabelGroup { .. }
-            | Change::SetWorkloadResource { .. } => {}
+            | Change::SetWorkloadResource { .. }
+            | Change::PinWorkload { .. } => {}
         }
     }
     failed

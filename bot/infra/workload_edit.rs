@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use slicewright_core::ids::WorkloadId;
+use slicewright_core::plan::Change;
 use slicewright_yaml::{Document, Edit, Op, RefusalKind, Shared, Step};
 
 use super::ManualChange;
@@ -17,6 +18,28 @@ pub(super) struct Wish<'a> {
     /// `None`: whatever stands there.
     pub(super) count: Option<u32>,
     pub(super) pin: &'a BTreeMap<String, String>,
+}
+
+impl<'a> Wish<'a> {
+    /// The same resource on nodes of its own.
+    pub(super) fn pin(selector: &'a BTreeMap<String, String>) -> Self {
+        let same = "nvidia.com/gpu";
+        Self { from: same, to: same, count: None, pin: selector }
+    }
+
+    /// The workload that a change is about, and what it should ask for. `None`: the change is about something else.
+    pub(super) fn of(change: &'a Change) -> Option<(&'a WorkloadId, Self)> {
+        match change {
+            Change::SetWorkloadResource { workload, from, to, count, pin } => {
+                Some((workload, Self { from, to, count: Some(*count), pin }))
+            }
+            Change::PinWorkload { workload, selector } => Some((workload, Self::pin(selector))),
+            Change::SetMigConfig { .. }
+            | Change::SetPluginConfig { .. }
+            | Change::LabelNodes { .. }
+            | Change::LabelGroup { .. } => None,
+        }
+    }
 }
 
 /// The change in words and text, for people.

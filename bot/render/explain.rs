@@ -72,6 +72,7 @@ fn verdict(verdict: &Verdict) -> String {
     match verdict {
         Verdict::Mig { profile } => format!("MIG slice {profile}"),
         Verdict::TimeSlicing
+        | Verdict::Mps
         | Verdict::KeepWhole { .. }
         | Verdict::KeepSlice { .. }
         | Verdict::NotEnoughEvidence { .. }

@@ -46,6 +46,7 @@ pub(super) struct Page {
     pub(super) properties: &'static [Property],
     pub(super) risks: Vec<RiskLine>,
     pub(super) cautions: Vec<String>,
+    pub(super) effects: Vec<String>,
     pub(super) overrides: Vec<String>,
     pub(super) alternatives: Vec<AlternativeLine>,
     pub(super) proof_heading: String,
@@ -150,6 +151,7 @@ impl Page {
             properties: trade_offs::properties(plan.method),
             risks: plan.risks.iter().map(risk_line).collect(),
             cautions: cautions(plan),
+            effects: plan.effects.clone(),
             overrides: plan.overrides.clone(),
             alternatives: plan.alternatives.iter().map(alternative).collect(),
             proof_heading: proof_heading(plan),
@@ -393,6 +395,7 @@ fn node(node: &NodeOutcome, method: Method) -> NodeLine {
 fn fate(fate: NodeFate, method: Method) -> &'static str {
     match fate {
         NodeFate::Touched if method == Method::TimeSlicing => "its cards are shared",
+        NodeFate::Touched if method == Method::Mps => "drained, its cards are shared",
         NodeFate::Freed => "freed",
         NodeFate::Touched => "drained, changed, used again",
         NodeFate::Untouched => "as it is",
@@ -415,6 +418,7 @@ pub(super) fn verdict_words(verdict: &Verdict) -> &'static str {
     match verdict {
         Verdict::Mig { .. } => "would fit a MIG slice",
         Verdict::TimeSlicing => "could share by time-slicing",
+        Verdict::Mps => "could share by MPS",
         Verdict::KeepWhole { .. } => "keeps its whole card",
         Verdict::KeepSlice { .. } => "keeps its slice",
         Verdict::NotEnoughEvidence { .. } => "not enough evidence",

@@ -40,6 +40,16 @@ pub(super) fn rows(plan: &Plan) -> Vec<Row> {
                 after: tick(value),
                 why: "its nodes come and go: the label belongs where the group is declared".into(),
             }),
+            // The workload's own row follows below: what it asks for stays as it is.
+            Change::PinWorkload { workload, selector } => {
+                workloads.extend(selector.iter().map(|(key, value)| Row {
+                    object: workload_words(workload),
+                    field: format!("node selector {}", tick(key)),
+                    before: "not set".into(),
+                    after: tick(value),
+                    why: "its pods run on the nodes of their group and nowhere else".into(),
+                }));
+            }
             Change::SetWorkloadResource { workload, from, to, count, pin } => {
                 edited.insert(workload);
                 workloads.extend(resource_rows(workload, [from, to], *count, pin, plan));
@@ -74,9 +84,12 @@ fn config_row(change: &Change, plan: &Plan) -> Option<Row> {
             field: format!("{}, replicas of {}", tick(key), tick(resource)),
             before: none(),
             after: replicas.to_string(),
-            why: peaks_words(*replicas, plan),
+            why: peaks_words(key, *replicas, plan),
         }),
-        Change::LabelNodes { .. } | Change::LabelGroup { .. } | Change::SetWorkloadResource { .. } => None,
+        Change::LabelNodes { .. }
+        | Change::LabelGroup { .. }
+        | Change::SetWorkloadResource { .. }
+        | Change::PinWorkload { .. } => None,
     }
 }
 
@@ -153,6 +166,7 @@ pub(super) fn shares_memory(item: &Item) -> bool {
     match &item.fit.verdict {
         Verdict::Mig { .. } | Verdict::KeepSlice { .. } => false,
         Verdict::TimeSlicing
+        | Verdict::Mps
         | Verdict::KeepWhole { .. }
         | Verdict::NotEnoughEvidence { .. }
         | Verdict::Excluded { .. } => true,
@@ -168,10 +182,11 @@ pub(super) fn gets_words(item: &Item) -> String {
 }
 
 /// Why so many replicas: the largest peaks that may meet on one card.
-fn peaks_words(replicas: u32, plan: &Plan) -> String {
+fn peaks_words(key: &str, replicas: u32, plan: &Plan) -> String {
     let mut peaks: Vec<Mib> = plan
         .items
         .iter()
+        .filter(|item| may_be_under(key, item, plan))
         .filter_map(|item| Some((item.fit.needs.as_ref()?.peak, item.replicas as usize)))
         .flat_map(|(peak, n)| std::iter::repeat_n(peak, n))
         .collect();
@@ -181,6 +196,21 @@ fn peaks_words(replicas: u32, plan: &Plan) -> String {
     let n = largest.len();
     let sum: Mib = largest.into_iter().sum();
     format!("the {n} largest peaks of the pods are {sum} together, of {usable} that may be filled")
+}
+
+/// Its pods are bound to the key, or to no key at all.
+fn may_be_under(key: &str, item: &Item, plan: &Plan) -> bool {
+    plan.changes.iter().all(|change| match change {
+        Change::PinWorkload { workload, selector } if *workload == item.fit.workload => {
+            selector.get("nvidia.com/device-plugin.config").is_none_or(|bound| bound == key)
+        }
+        Change::PinWorkload { .. }
+        | Change::SetMigConfig { .. }
+        | Change::SetPluginConfig { .. }
+        | Change::LabelNodes { .. }
+        | Change::LabelGroup { .. }
+        | Change::SetWorkloadResource { .. } => true,
+    })
 }
 
 /// The first few names, and how many more there are.

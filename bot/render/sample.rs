@@ -8,8 +8,8 @@ use slicewright_core::fit::{Candidate, FitReport, Holds, Needs, Reason, Verdict}
 use slicewright_core::ids::{PoolId, WorkloadId};
 use slicewright_core::plan::saving::Saving;
 use slicewright_core::plan::{
-    Alternative, CardUse, Change, Confidence, Goal, Item, Kept, NodeFate, NodeOutcome, Plan, PoolKind, Proof,
-    Risk, RiskLevel, Step,
+    Alternative, CardUse, Change, Confidence, Goal, Item, Kept, NodeFate, NodeOutcome, Plan, PluginSharing,
+    PoolKind, Proof, Risk, RiskLevel, Step,
 };
 use slicewright_core::policy::Method;
 use slicewright_core::units::{Mib, Money, Ratio};
@@ -259,6 +259,7 @@ pub(super) fn mig() -> Sample {
             Risk { rule: "single-replica-drain".into(), level: RiskLevel::Medium, text: "3 workloads have one replica and are down while they move".into() },
             Risk { rule: "mode-switch-reset".into(), level: RiskLevel::Low, text: "MIG mode on Ampere needs a reset of the GPU".into() },
         ],
+        effects: vec![],
         confidence: Confidence::High,
         confidence_reason: String::new(),
         notes: vec![],
@@ -337,12 +338,17 @@ pub(super) fn time_slicing() -> Sample {
             resource: "nvidia.com/gpu".into(),
             replicas: 4,
             fail_requests_greater_than_one: true,
+            sharing: PluginSharing::TimeSlicing,
         },
         Change::LabelNodes {
             key: "nvidia.com/device-plugin.config".into(),
             value: "a10g-x4".into(),
             nodes: BTreeMap::from([("ml-dev-01".into(), None)]),
         },
+    ];
+    plan.effects = vec![
+        "at worst, while all 4 pods of a card are busy, each gets 1/4 of its time".into(),
+        "source: NVIDIA GPU Operator documentation".into(),
     ];
     plan.kept = vec![Kept {
         fit: FitReport {

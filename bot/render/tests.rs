@@ -178,7 +178,19 @@ fn poisoned() -> Sample {
     let mut sample = time_slicing();
     sample.plan = poison(
         &sample.plan,
-        &["pool_kind", "goal", "method", "change", "kind", "fate", "level", "confidence", "currency", "use"],
+        &[
+            "pool_kind",
+            "goal",
+            "method",
+            "change",
+            "kind",
+            "fate",
+            "level",
+            "confidence",
+            "currency",
+            "use",
+            "sharing",
+        ],
     );
     sample.changes = poison(&sample.changes, &[]);
     sample.quality = poison(&sample.quality, &["severity"]);

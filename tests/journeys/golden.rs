@@ -131,6 +131,42 @@ fn four_notebooks_take_turns_on_one_card() {
 }
 
 #[test]
+fn notebooks_of_two_sizes_share_in_two_groups_that_never_meet() {
+    let prometheus = Prometheus::holding(&[&golden::two_sizes()]);
+    let bot =
+        Bot::new(&prometheus, BareRepo::from_folder(&example("golden-dev-use1")), "dev-use1", DEV_POOLS);
+    let shown = bot.propose(&[]);
+    assert!(bot.repo.head(DEV_BRANCH).is_some(), "no proposal:\n{shown}");
+    let map = bot.repo.git(&["diff", MAIN, DEV_BRANCH]);
+    for written in ["a10g-x2", "a10g-x6", "replicas: 2", "replicas: 6"] {
+        assert!(map.contains(written), "`{written}` is missing in:\n{map}");
+    }
+    for (notebook, key) in
+        [("nb-asha", "a10g-x2"), ("nb-jonas", "a10g-x2"), ("nb-mei", "a10g-x6"), ("nb-tomas", "a10g-x6")]
+    {
+        let path = format!("notebooks/{notebook}.yaml");
+        let (before, after) =
+            (bot.repo.read(MAIN, &path).unwrap(), bot.repo.read(DEV_BRANCH, &path).unwrap());
+        let line =
+            after.lines().find(|line| line.contains("nvidia.com/device-plugin.config")).unwrap_or_default();
+        assert!(line.ends_with(&format!("nvidia.com/device-plugin.config: {key}")), "{after}");
+        // Nothing but the selector differs.
+        let kept: Vec<&str> = after.lines().filter(|l| !l.contains("nodeSelector:") && *l != line).collect();
+        let were: Vec<&str> = before.lines().filter(|l| !l.contains("nodeSelector:")).collect();
+        assert_eq!(kept, were);
+    }
+    let text = bot.request();
+    for said in [
+        "18,100 MiB",
+        "pods of the two never meet",
+        "each gets 1/6 of its time",
+        "GPU Operator documentation",
+    ] {
+        assert!(text.contains(said), "`{said}` is missing in:\n{text}");
+    }
+}
+
+#[test]
 fn production_notebooks_are_left_alone_with_the_reason() {
     let (bot, shown) = dev_use1(Notebooks::Production);
     assert!(bot.left().requests.is_empty() && bot.left().branches.len() == 1);

@@ -164,6 +164,24 @@ pub(crate) fn dev_use1(notebooks: Notebooks) -> Cluster {
     }
 }
 
+/// The pool of case b with eight notebooks on eight nodes, two of them large: one factor for all would be two, and with
+/// two groups the six small ones share by more.
+pub(crate) fn two_sizes() -> Cluster {
+    let mut cluster = dev_use1(Notebooks::Dev);
+    let more = ["ip-10-40-3-11", "ip-10-40-3-12", "ip-10-40-3-13", "ip-10-40-3-14"];
+    for name in more {
+        let node = Node { name: name.to_owned(), ..cluster.nodes[0].clone() };
+        cluster.nodes.push(node);
+    }
+    for (workload, peak_mib) in cluster.workloads.iter_mut().zip([9_000, 9_100, 2_000, 2_100]) {
+        workload.load.memory = Memory::Peak { base_mib: peak_mib * 3 / 4, peak_mib, peak_day: 5 };
+    }
+    for (n, name) in more.iter().enumerate() {
+        cluster.workloads[2 + n / 2].pods.push(((*name).to_owned(), 0..1));
+    }
+    cluster
+}
+
 /// Case c: a training job that needs its eight cards, and a server that grabbed 90 % of a card it hardly uses.
 pub(crate) fn train1() -> Cluster {
     let node = |name: &str, n_cards: usize, instance: &str, pool: &str| Node {

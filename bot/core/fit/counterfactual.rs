@@ -24,7 +24,7 @@ pub(super) fn counterfactual(
         Verdict::KeepWhole { .. } | Verdict::NotEnoughEvidence { .. } => {
             closest(question, weighed, mig_refusal, time_slicing)
         }
-        Verdict::TimeSlicing | Verdict::KeepSlice { .. } | Verdict::Excluded { .. } => None,
+        Verdict::TimeSlicing | Verdict::Mps | Verdict::KeepSlice { .. } | Verdict::Excluded { .. } => None,
     }
 }
 

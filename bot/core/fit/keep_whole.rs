@@ -14,6 +14,7 @@ pub(super) fn decide(
         Some(candidate) if candidate.method == Method::Mig => {
             Verdict::Mig { profile: candidate.name.clone() }
         }
+        Some(candidate) if candidate.method == Method::Mps => Verdict::Mps,
         Some(_) => Verdict::TimeSlicing,
         None if only_the_bound_is_too_high(needs, considered) => Verdict::NotEnoughEvidence {
             reasons: vec![
@@ -36,7 +37,7 @@ pub(super) fn decide(
     };
     let reason = match &verdict {
         Verdict::KeepWhole { reason } => reason.clone(),
-        Verdict::Mig { .. } | Verdict::TimeSlicing => {
+        Verdict::Mig { .. } | Verdict::TimeSlicing | Verdict::Mps => {
             Reason::new("wasteful", "always possible; holds a card that others could use")
         }
         Verdict::KeepSlice { .. } | Verdict::NotEnoughEvidence { .. } | Verdict::Excluded { .. } => {

@@ -7,6 +7,7 @@ mod counterfactual;
 mod evidence;
 mod keep_whole;
 mod mig;
+mod mps;
 mod obstacle;
 mod slice;
 mod time_slicing;
@@ -88,6 +89,8 @@ pub enum Verdict {
     },
     /// May share a card by time-slicing; how many fit is decided for the pool.
     TimeSlicing,
+    /// May share a card through an MPS server; how many fit is decided for the pool.
+    Mps,
     /// Keeps its whole card.
     KeepWhole {
         /// Why.
@@ -115,11 +118,12 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// One word for tables: `mig`, `time-slicing`, `keep`, `no-evidence`, `excluded`.
+    /// One word for tables: `mig`, `time-slicing`, `mps`, `keep`, `no-evidence`, `excluded`.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Mig { .. } => "mig",
             Self::TimeSlicing => "time-slicing",
+            Self::Mps => "mps",
             Self::KeepWhole { .. } => "keep",
             Self::KeepSlice { .. } => "keep-slice",
             Self::NotEnoughEvidence { .. } => "no-evidence",
@@ -130,7 +134,7 @@ impl Verdict {
     /// Why nothing changes, for verdicts that change nothing.
     pub fn reasons(&self) -> Vec<&Reason> {
         match self {
-            Self::Mig { .. } | Self::TimeSlicing => Vec::new(),
+            Self::Mig { .. } | Self::TimeSlicing | Self::Mps => Vec::new(),
             Self::KeepWhole { reason } | Self::KeepSlice { reason, .. } | Self::Excluded { reason } => {
                 vec![reason]
             }
@@ -199,6 +203,9 @@ pub struct Ground {
     pub mig_refused: Option<Reason>,
     /// Why time-slicing cannot be used in this pool.
     pub time_slicing_refused: Option<Reason>,
+    /// Why MPS cannot be used in this pool.
+    #[serde(default)]
+    pub mps_refused: Option<Reason>,
     /// Why no node may hold slices beside whole cards.
     #[serde(default)]
     pub no_mixed_nodes: Option<Reason>,
@@ -262,6 +269,7 @@ fn choose(question: &Question<'_>, needs: Needs) -> FitReport {
     };
     let time_slicing = time_slicing::obstacles(question, &needs);
     considered.push(time_slicing::candidate(question, &needs, &time_slicing));
+    mps::candidate(question, &needs, &mut considered);
     let (verdict, whole) = keep_whole::decide(question, &needs, &considered);
     considered.push(whole);
     // Stable sort: within "fits" and "does not" the makers' own order, smallest first, stays.

@@ -145,6 +145,7 @@ impl<'a> Case<'a> {
         let given = match &verdict {
             Verdict::Mig { profile } | Verdict::KeepSlice { profile, .. } => profile,
             Verdict::TimeSlicing
+            | Verdict::Mps
             | Verdict::KeepWhole { .. }
             | Verdict::NotEnoughEvidence { .. }
             | Verdict::Excluded { .. } => &name,

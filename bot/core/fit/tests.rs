@@ -113,7 +113,7 @@ impl Case {
         let report = self.fit();
         let what = match &report.verdict {
             Verdict::Mig { profile } => profile.clone(),
-            Verdict::TimeSlicing => String::new(),
+            Verdict::TimeSlicing | Verdict::Mps => String::new(),
             Verdict::KeepWhole { .. }
             | Verdict::KeepSlice { .. }
             | Verdict::NotEnoughEvidence { .. }
@@ -465,7 +465,10 @@ fn size(case: &Case) -> usize {
         Verdict::KeepSlice { reason, .. } if reason.code == "too-small-and-nothing-larger" => chain.len() + 1,
         Verdict::KeepSlice { profile, .. } => place(profile).unwrap_or(chain.len()),
         Verdict::KeepWhole { .. } => chain.len() + 1,
-        Verdict::TimeSlicing | Verdict::NotEnoughEvidence { .. } | Verdict::Excluded { .. } => {
+        Verdict::TimeSlicing
+        | Verdict::Mps
+        | Verdict::NotEnoughEvidence { .. }
+        | Verdict::Excluded { .. } => {
             panic!("{report:#?}")
         }
     }

@@ -1,7 +1,7 @@
 //! Fits the workloads of one pool on the fewest cards, with the proof.
 //!
 //! `pack` plans named nodes; `cards` says how few cards a demand needs, `limited` how few with one to three layouts
-//! (elastic groups), `time_slicing` how many pods may take turns. `check` believes none of them.
+//! (elastic groups), `time_slicing` how many pods may take turns, `mps` how many may run at once. `check` believes none of them.
 //!
 //! Inside `pack`: `fleet` turns nodes into numbers, `kept` settles how many stay, `search` which are touched (`prices`
 //! and `master` bound, `improve` and `exhaust` look), `assign` and `spread` seat the replicas.
@@ -18,6 +18,8 @@ pub mod cards;
 pub mod limited;
 
 pub mod time_slicing;
+
+pub mod mps;
 
 pub mod check;
 

@@ -3,6 +3,8 @@
 //! The device plugin gives every card of a node the same number of replicas and isolates no memory, so the worst
 //! combination decides, not the mean. Whether pods may be shared at all is the question of `fit`.
 
+use std::cmp::Reverse;
+
 /// One pod; a workload with three replicas is three pods, for they can meet each other.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pod {
@@ -92,40 +94,80 @@ pub struct TimeSlicing {
 
 /// How many of `pods` may share a card, and whether two groups would do better.
 pub fn time_slicing(pods: &[Pod], limits: &Limits) -> TimeSlicing {
-    let usable_mib = limits.card_mib.saturating_mul(100u64.saturating_sub(limits.headroom_percent)) / 100;
-    let mut sorted: Vec<&Pod> = pods.iter().collect();
-    sorted.sort_by(|a, b| b.peak_mib.cmp(&a.peak_mib).then_with(|| a.cmp(b)));
+    let usable_mib = usable(limits);
+    let sorted = by_peak(pods);
     let one = group(&sorted, usable_mib, limits);
     let two = best_split(&sorted, usable_mib, limits, one.n_cards);
     TimeSlicing { usable_mib, one, two }
 }
 
-/// The cheapest threshold that beats `to_beat` cards; of equals the lowest.
-fn best_split(sorted: &[&Pod], usable_mib: u64, limits: &Limits, to_beat: Option<u32>) -> Option<TwoGroups> {
+/// A threshold that splits the pods in two groups which may both share, as numbers alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Pods up to this peak, in MiB, are in the small group.
+    pub small_max_peak_mib: u64,
+    /// Pods of the small group, and how many of them a card may have.
+    pub small: (u32, u32),
+    /// Pods of the large group, and how many of them a card may have.
+    pub large: (u32, u32),
+}
+
+impl Cut {
+    /// Cards of both groups.
+    pub fn n_cards(&self) -> u32 {
+        let cards = |(pods, replicas): (u32, u32)| pods.div_ceil(replicas.max(1));
+        cards(self.small).saturating_add(cards(self.large))
+    }
+}
+
+/// Every threshold at which each group may have one pod a card at least, highest first. Pods of one peak are never
+/// separated: they may be replicas of one workload.
+pub fn cuts(pods: &[Pod], limits: &Limits) -> Vec<Cut> {
+    all_cuts(&by_peak(pods), usable(limits), limits).map(|(cut, _)| cut).collect()
+}
+
+/// Largest peak first.
+fn by_peak(pods: &[Pod]) -> Vec<&Pod> {
+    let mut sorted: Vec<&Pod> = pods.iter().collect();
+    sorted.sort_by(|a, b| b.peak_mib.cmp(&a.peak_mib).then_with(|| a.cmp(b)));
+    sorted
+}
+
+fn usable(limits: &Limits) -> u64 {
+    limits.card_mib.saturating_mul(100u64.saturating_sub(limits.headroom_percent)) / 100
+}
+
+/// Each cut with the number of pods in its large group, which are the first of `sorted`.
+fn all_cuts<'a>(
+    sorted: &'a [&Pod],
+    usable_mib: u64,
+    limits: &Limits,
+) -> impl Iterator<Item = (Cut, usize)> + 'a {
     let most = usize::try_from(limits.max_replicas).unwrap_or(usize::MAX);
     // `sorted` has the largest peak first, so the large group is a prefix and the small one the rest.
     let large = replicas_of_prefixes(sorted.iter().copied(), false, most, usable_mib, limits);
     let small = replicas_of_prefixes(sorted.iter().rev().copied(), true, most, usable_mib, limits);
-    let mut best: Option<(u32, usize)> = None;
-    for cut in (1..sorted.len()).rev() {
-        if sorted[cut - 1].peak_mib == sorted[cut].peak_mib {
-            continue;
-        }
-        let cards_of = |n: usize, k: u32| u32::try_from(n).ok().filter(|_| k > 0).map(|n| n.div_ceil(k));
-        let n_small = sorted.len() - cut;
-        let (Some(a), Some(b)) = (cards_of(cut, large[cut - 1]), cards_of(n_small, small[n_small - 1]))
-        else {
-            continue;
+    (1..sorted.len()).filter(|at| sorted[at - 1].peak_mib != sorted[*at].peak_mib).filter_map(move |at| {
+        let n_small = sorted.len() - at;
+        let (k_large, k_small) = (large[at - 1], small[n_small - 1]);
+        let cut = Cut {
+            small_max_peak_mib: sorted[at].peak_mib,
+            small: (u32::try_from(n_small).ok()?, k_small),
+            large: (u32::try_from(at).ok()?, k_large),
         };
-        if best.is_none_or(|(n, _)| a + b < n) {
-            best = Some((a + b, cut));
-        }
-    }
-    let (n_cards, cut) = best.filter(|(n, _)| to_beat.is_none_or(|one| *n < one))?;
-    Some(TwoGroups {
-        small_max_peak_mib: sorted[cut].peak_mib,
-        small: group(&sorted[cut..], usable_mib, limits),
-        large: group(&sorted[..cut], usable_mib, limits),
+        (k_small > 0 && k_large > 0).then_some((cut, at))
+    })
+}
+
+/// The cheapest threshold that beats `to_beat` cards; of equals the lowest.
+fn best_split(sorted: &[&Pod], usable_mib: u64, limits: &Limits, to_beat: Option<u32>) -> Option<TwoGroups> {
+    let (cut, at) =
+        all_cuts(sorted, usable_mib, limits).min_by_key(|(cut, at)| (cut.n_cards(), Reverse(*at)))?;
+    let n_cards = cut.n_cards();
+    to_beat.is_none_or(|one| n_cards < one).then(|| TwoGroups {
+        small_max_peak_mib: cut.small_max_peak_mib,
+        small: group(&sorted[at..], usable_mib, limits),
+        large: group(&sorted[..at], usable_mib, limits),
         n_cards,
     })
 }

@@ -7,6 +7,8 @@ mod configs;
 
 mod seats;
 
+mod sharing;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{CardUse, Change, NodeFate, Plan, PoolKind, Request, SliceUse};
@@ -37,8 +39,8 @@ pub fn check(request: &Request<'_>, plan: &Plan) -> Vec<String> {
             }
             sizes(request, plan, &mut broken);
         }
-        Method::TimeSlicing => time_slices(request, plan, &mut broken),
-        Method::Mps | Method::KeepWhole => broken.push("a plan must share cards in some way".to_owned()),
+        Method::TimeSlicing | Method::Mps => sharing::shared_cards(request, plan, &mut broken),
+        Method::KeepWhole => broken.push("a plan must share cards in some way".to_owned()),
     }
     selectors(request, plan, &mut broken);
     if plan.pool_kind == PoolKind::Static {
@@ -83,7 +85,7 @@ fn names(plan: &Plan, broken: &mut Vec<String>) {
                     broken.push(format!("label value `{value}` names a config that nothing defines"));
                 }
             }
-            Change::SetWorkloadResource { .. } => {}
+            Change::SetWorkloadResource { .. } | Change::PinWorkload { .. } => {}
         }
     }
 }
@@ -247,7 +249,8 @@ fn sizes(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>) {
             Change::SetMigConfig { .. }
             | Change::SetPluginConfig { .. }
             | Change::LabelNodes { .. }
-            | Change::LabelGroup { .. } => false,
+            | Change::LabelGroup { .. }
+            | Change::PinWorkload { .. } => false,
         });
         if !declares {
             broken.push(format!("{id} is to get `{}` and no change asks for it", item.share));
@@ -263,48 +266,6 @@ fn held_sms(model: &GpuModel, holds: &Holds) -> Option<u32> {
     }
 }
 
-/// The largest peaks that can meet fit, and nobody else can come.
-fn time_slices(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>) {
-    for change in &plan.changes {
-        if let Change::SetPluginConfig { replicas, key, .. } = change {
-            if *replicas < 2 {
-                broken
-                    .push(format!("`{key}` has {replicas} replicas; the device plugin refuses fewer than 2"));
-            }
-            let mut peaks: Vec<u64> = plan
-                .items
-                .iter()
-                .filter_map(|item| {
-                    let peak = request.measured.profiles.get(&item.fit.workload)?.peak.as_ref()?.memory.0;
-                    Some(std::iter::repeat_n(peak, item.replicas as usize))
-                })
-                .flatten()
-                .collect();
-            peaks.sort_unstable_by(|a, b| b.cmp(a));
-            let worst: u64 = peaks.iter().take(*replicas as usize).sum();
-            let usable = plan.items.first().map_or(0, |item| item.share_memory.0);
-            if worst > usable {
-                broken.push(format!("the {replicas} largest peaks need {worst} MiB of {usable} MiB"));
-            }
-            let offered = *replicas as usize
-                * plan
-                    .nodes
-                    .iter()
-                    .filter(|n| n.fate == NodeFate::Touched)
-                    .map(|n| n.after.len())
-                    .sum::<usize>();
-            if plan.pool_kind == PoolKind::Static && offered < peaks.len() {
-                broken.push(format!("{} pods and {offered} time slices", peaks.len()));
-            }
-        }
-    }
-    for item in &plan.items {
-        if request.policies.get(&item.fit.workload).is_none_or(|policy| policy.production) {
-            broken.push(format!("{} is production and would be time-sliced", item.fit.workload));
-        }
-    }
-}
-
 /// A selector that matched a node before must match one then.
 fn selectors(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>) {
     if plan.pool_kind == PoolKind::Elastic {
@@ -312,12 +273,14 @@ fn selectors(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>) {
     }
     for item in &plan.items {
         let Some(declared) = request.declared.of(&item.fit.workload) else { continue };
-        for (key, value) in &declared.node_selector {
+        let pinned = sharing::pinned(plan, &item.fit.workload);
+        for (key, declared) in &declared.node_selector {
+            let value = pinned.and_then(|selector| selector.get(key)).unwrap_or(declared);
             let product = key == "nvidia.com/gpu.product";
             let matches = |name: &String| {
                 let Some(node) = request.inventory.node(name) else { return false };
                 let Some(label) = node.label(key) else { return node.labels.is_empty() };
-                let label = if product && plan.method == Method::TimeSlicing {
+                let label = if product && matches!(plan.method, Method::TimeSlicing | Method::Mps) {
                     format!("{label}-SHARED")
                 } else {
                     label.to_owned()

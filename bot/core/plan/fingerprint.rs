@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Change, NodeFate, Plan};
+use super::{Change, NodeFate, Plan, PluginSharing};
 use crate::ids::short_hash;
 
 /// Sixteen hex digits over what the plan changes: objects, fields, old and new values, nodes freed.
@@ -25,8 +25,10 @@ fn lines(change: &Change) -> Vec<String> {
         Change::SetMigConfig { name, entries, names_in_use: _ } => {
             entries.iter().map(|e| format!("mig {name} {:?} {:?}", e.cards, e.instances)).collect()
         }
-        Change::SetPluginConfig { key, resource, replicas, fail_requests_greater_than_one } => {
-            vec![format!("plugin {key} {resource} {replicas} {fail_requests_greater_than_one}")]
+        Change::SetPluginConfig { key, resource, replicas, fail_requests_greater_than_one, sharing } => {
+            // Time-slicing is left unsaid: plans that were declined before MPS was known keep their fingerprint.
+            let how = if *sharing == PluginSharing::Mps { " mps" } else { "" };
+            vec![format!("plugin {key} {resource} {replicas} {fail_requests_greater_than_one}{how}")]
         }
         Change::LabelNodes { key, value, nodes } => {
             nodes.iter().map(|(node, old)| format!("label {node} {key} {old:?} {value}")).collect()
@@ -36,6 +38,9 @@ fn lines(change: &Change) -> Vec<String> {
         }
         Change::SetWorkloadResource { workload, from, to, count, pin } => {
             vec![format!("resource {} {workload} {from} {to} {count} {pin:?}", workload.kind)]
+        }
+        Change::PinWorkload { workload, selector } => {
+            vec![format!("pin {} {workload} {selector:?}", workload.kind)]
         }
     }
 }

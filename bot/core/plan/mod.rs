@@ -17,6 +17,8 @@ mod mig;
 
 mod time_slicing;
 
+mod methods;
+
 mod rollout;
 
 mod risk;
@@ -87,6 +89,9 @@ pub struct Plan {
     pub rollback: Vec<Step>,
     /// Named rules that fired, worst first.
     pub risks: Vec<Risk>,
+    /// What the workloads lose in throughput and latency, with numbers and the source, as sentences.
+    #[serde(default)]
+    pub effects: Vec<String>,
     /// How much the evidence carries.
     pub confidence: Confidence,
     /// Why that much.
@@ -120,6 +125,7 @@ impl Plan {
             rollout: Vec::new(),
             rollback: Vec::new(),
             risks: Vec::new(),
+            effects: Vec::new(),
             confidence: Confidence::Low,
             confidence_reason: String::new(),
             notes: Vec::new(),
@@ -195,8 +201,11 @@ pub enum Change {
         resource: String,
         /// Replicas a card, at least 2.
         replicas: u32,
-        /// Refuse pods that ask for more than one.
+        /// Refuse pods that ask for more than one. MPS always does.
         fail_requests_greater_than_one: bool,
+        /// How the card is handed to several pods; one key has one of them, never both.
+        #[serde(default)]
+        sharing: PluginSharing,
     },
     /// The same value for one label on some nodes.
     LabelNodes {
@@ -231,6 +240,35 @@ pub enum Change {
         /// Node selector entries to set so that the resource means this model, by key.
         pin: BTreeMap<String, String>,
     },
+    /// Node selector entries in the pod template of a workload that goes on asking for the same resource: its pods run
+    /// on the nodes of their group and on no others.
+    PinWorkload {
+        /// The workload.
+        workload: WorkloadId,
+        /// Node selector entries to set, by key.
+        selector: BTreeMap<String, String>,
+    },
+}
+
+/// How the device plugin hands one card to several pods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PluginSharing {
+    /// Pods take turns; nothing is isolated.
+    #[default]
+    TimeSlicing,
+    /// Pods run at once through one MPS server: memory and threads limited to an equal share a pod.
+    Mps,
+}
+
+impl PluginSharing {
+    /// The method of a plan that shares like this.
+    pub fn method(self) -> Method {
+        match self {
+            Self::TimeSlicing => Method::TimeSlicing,
+            Self::Mps => Method::Mps,
+        }
+    }
 }
 
 /// One entry of a mig-parted config.
@@ -309,8 +347,11 @@ pub enum CardUse {
         /// Each slice with its holder; `None` is room for rolling updates, or left over.
         slices: Vec<SliceUse>,
     },
-    /// Time-sliced.
+    /// Shared through the device plugin.
     Shared {
+        /// How.
+        #[serde(default)]
+        sharing: PluginSharing,
         /// Replicas the card is offered as.
         replicas: u32,
         /// Who may be on it, one entry a pod.
@@ -354,9 +395,13 @@ impl std::fmt::Display for CardUse {
                     .collect();
                 write!(f, "{}: {}", cut.join(" + "), who.join(", "))
             }
-            Self::Shared { replicas, workloads } => {
+            Self::Shared { sharing, replicas, workloads } => {
+                let what = match sharing {
+                    PluginSharing::TimeSlicing => "time slices",
+                    PluginSharing::Mps => "MPS shares",
+                };
                 let who: Vec<String> = workloads.iter().map(ToString::to_string).collect();
-                write!(f, "{replicas} time slices: {}", who.join(", "))
+                write!(f, "{replicas} {what}: {}", who.join(", "))
             }
             Self::Other { text } => write!(f, "{text}"),
         }
@@ -532,14 +577,18 @@ impl Weighed<'_> {
     pub(crate) fn chosen(&self) -> Option<&fit::Candidate> {
         match &self.fit.verdict {
             Verdict::Mig { profile } => self.fit.considered.iter().find(|c| c.name == *profile),
-            Verdict::TimeSlicing => {
-                self.fit.considered.iter().find(|c| c.method == Method::TimeSlicing && c.fits)
-            }
+            Verdict::TimeSlicing => self.fitting(Method::TimeSlicing),
+            Verdict::Mps => self.fitting(Method::Mps),
             Verdict::KeepWhole { .. }
             | Verdict::KeepSlice { .. }
             | Verdict::NotEnoughEvidence { .. }
             | Verdict::Excluded { .. } => None,
         }
+    }
+
+    /// The first candidate of a method that fits.
+    pub(crate) fn fitting(&self, method: Method) -> Option<&fit::Candidate> {
+        self.fit.considered.iter().find(|candidate| candidate.method == method && candidate.fits)
     }
 
     pub(crate) fn kept(&self) -> Kept {
@@ -560,23 +609,10 @@ pub fn plan(request: &Request<'_>) -> Outcome {
             kept: weighed.iter().map(Weighed::kept).collect(),
         })
     };
-    let wants = |method: Method| {
-        weighed
-            .iter()
-            .filter(|w| w.held_back.is_none() && w.chosen().is_some_and(|c| c.method == method))
-            .count()
-    };
     if weighed.is_empty() {
         return nothing(vec![Reason::new("no-workloads", "no pod holds a GPU here")], &weighed);
     }
-    let (by_mig, by_time_slicing) = (wants(Method::Mig), wants(Method::TimeSlicing));
-    let made = if by_mig > 0 {
-        mig::plan(request, &weighed)
-    } else if by_time_slicing > 0 {
-        time_slicing::plan(request, &weighed)
-    } else {
-        Err(vec![Reason::new("nothing-fits", "no workload of this pool may get less than a whole card")])
-    };
+    let made = methods::choose_method(request, &weighed);
     match made.and_then(|plan| refuse_mixed_nodes(request, plan)) {
         Ok(plan) => Outcome::Plan(Box::new(finish(request, plan))),
         Err(reasons) => nothing(reasons, &weighed),
@@ -631,7 +667,7 @@ fn held_back(
     fit: &FitReport,
     pods_here: usize,
 ) -> Option<Reason> {
-    if !matches!(fit.verdict, Verdict::Mig { .. } | Verdict::TimeSlicing) {
+    if !matches!(fit.verdict, Verdict::Mig { .. } | Verdict::TimeSlicing | Verdict::Mps) {
         return None;
     }
     if workload.planned_replicas() > MOST_REPLICAS {

@@ -40,8 +40,24 @@ pub(super) fn risks(request: &Request<'_>, plan: &Plan) -> Vec<Risk> {
                 );
             }
         }
-        Method::Mps | Method::KeepWhole => {}
+        Method::Mps => {
+            add(
+                RiskLevel::Medium,
+                "no-fault-isolation",
+                "the clients of a card share one MPS server: a fatal GPU fault of one pod ends all of them"
+                    .to_owned(),
+            );
+            add(
+                RiskLevel::Medium,
+                "mps-experimental",
+                "MPS is experimental in NVIDIA's device plugin, with field reports against it \
+                 (NVIDIA/k8s-device-plugin issues 443, 647, 679, 982 and 1595): try it on one node first"
+                    .to_owned(),
+            );
+        }
+        Method::KeepWhole => {}
     }
+    let shares = if plan.method == Method::Mps { "MPS shares" } else { "slices" };
     let down = outages(plan);
     let (many, one): (Vec<&WorkloadId>, Vec<&WorkloadId>) =
         down.iter().copied().partition(|id| replicas(request, id) > 1);
@@ -51,7 +67,7 @@ pub(super) fn risks(request: &Request<'_>, plan: &Plan) -> Vec<Risk> {
             RiskLevel::High,
             "outage",
             format!(
-                "all replicas stand on nodes that are drained and are down until the slices exist: {}",
+                "all replicas stand on nodes that are drained and are down until the {shares} exist: {}",
                 names(&many)
             ),
         );
@@ -61,7 +77,7 @@ pub(super) fn risks(request: &Request<'_>, plan: &Plan) -> Vec<Risk> {
             RiskLevel::Medium,
             "drain",
             format!(
-                "on a node that is drained, with one replica, down until the slices exist: {}",
+                "on a node that is drained, with one replica, down until the {shares} exist: {}",
                 names(&one)
             ),
         );
@@ -206,6 +222,7 @@ pub(super) fn labels(plan: &Plan) -> impl Iterator<Item = (&str, &str, &BTreeMap
         Change::SetMigConfig { .. }
         | Change::SetPluginConfig { .. }
         | Change::LabelGroup { .. }
-        | Change::SetWorkloadResource { .. } => None,
+        | Change::SetWorkloadResource { .. }
+        | Change::PinWorkload { .. } => None,
     })
 }

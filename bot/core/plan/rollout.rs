@@ -19,7 +19,6 @@ const MIG_TIMEOUT: &str = "30m";
 /// Steps in order.
 pub(super) fn rollout(plan: &Plan, request: &Request<'_>) -> Vec<Step> {
     let mut steps = Vec::new();
-    let touched = with_fate(plan, NodeFate::Touched);
     match plan.method {
         Method::Mig => {
             let (first, later) =
@@ -55,30 +54,25 @@ pub(super) fn rollback(plan: &Plan, request: &Request<'_>) -> Vec<Step> {
             freed.iter().map(|node| format!("kubectl uncordon {}", node.name)).collect(),
         ));
     }
-    if plan.method == Method::Mig {
+    // An MPS server ends its clients when it stops; time-slicing lets them run on.
+    let drained_first = matches!(plan.method, Method::Mig | Method::Mps);
+    if drained_first {
         for node in &touched {
             let mut drained = step(format!("Drain {}.", node.name), vec![drain(&node.name)]);
-            drained.cost = Some("every pod in its slices stops until its whole card is back".to_owned());
+            drained.cost =
+                Some("every pod in its slices or shares stops until its whole card is back".to_owned());
             steps.push(drained);
         }
     }
     let mut commands = vec!["git revert -m 1 <merge commit>".to_owned()];
-    commands.extend(label_commands(
-        plan,
-        request,
-        |_| true,
-        |previous| {
-            // Removing the MIG label changes nothing; this name is in every map.
-            previous.or_else(|| (plan.method == Method::Mig).then(|| "all-disabled".to_owned()))
-        },
-    ));
+    commands.extend(label_commands(plan, request, |_| true, Labels::AsBefore));
     let mut revert =
         step("Revert the merge: the old labels and the old resource names come back with it.", commands);
     revert.wait_for = Some("the pipeline has applied the revert".to_owned());
     steps.push(revert);
     for node in &touched {
         let mut chain = waits(&node.name, &node.before);
-        if plan.method == Method::Mig {
+        if drained_first {
             chain.push(format!("kubectl uncordon {}", node.name));
         }
         let mut back =
@@ -176,7 +170,7 @@ fn drain_for_mig(wave: &Wave, node: &NodeOutcome, when: &str) -> Step {
 fn label_wave(plan: &Plan, wave: &Wave, request: &Request<'_>) -> Step {
     let mut step = step(
         format!("Label {}.", wave.nodes.join(", ")),
-        label_commands(plan, request, |node| wave.nodes.iter().any(|name| name == node), |_| None),
+        label_commands(plan, request, |node| wave.nodes.iter().any(|name| name == node), Labels::AsPlanned),
     );
     step.wait_for =
         Some("the MIG manager has seen the label: `nvidia.com/mig.config.state` is `pending`".to_owned());
@@ -200,7 +194,8 @@ fn group_first(plan: &Plan) -> Option<Step> {
         Change::SetMigConfig { .. }
         | Change::SetPluginConfig { .. }
         | Change::LabelNodes { .. }
-        | Change::SetWorkloadResource { .. } => None,
+        | Change::SetWorkloadResource { .. }
+        | Change::PinWorkload { .. } => None,
     })
 }
 
@@ -212,7 +207,7 @@ pub(super) fn outages(plan: &Plan) -> BTreeSet<&WorkloadId> {
 fn merge_mig(plan: &Plan, request: &Request<'_>) -> Step {
     let later: BTreeSet<&str> =
         plan.waves.iter().skip(1).flat_map(|wave| &wave.nodes).map(String::as_str).collect();
-    let mut commands = label_commands(plan, request, |node| !later.contains(node), |_| None);
+    let mut commands = label_commands(plan, request, |node| !later.contains(node), Labels::AsPlanned);
     let own_map = plan.changes.iter().any(|change| matches!(change, Change::SetMigConfig { .. }));
     if own_map {
         commands.insert(
@@ -238,12 +233,21 @@ fn merge_mig(plan: &Plan, request: &Request<'_>) -> Step {
     step
 }
 
-/// Labels by hand, for nodes whose labels no file of the repository carries: `value` of the previous one, or as planned.
+/// Which values labels get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Labels {
+    /// Those of the plan.
+    AsPlanned,
+    /// Those of today.
+    AsBefore,
+}
+
+/// Labels by hand, for nodes whose labels no file of the repository carries.
 pub(super) fn label_commands(
     plan: &Plan,
     request: &Request<'_>,
     of: impl Fn(&str) -> bool,
-    back_to: impl Fn(Option<String>) -> Option<String>,
+    which: Labels,
 ) -> Vec<String> {
     let mut commands = Vec::new();
     for (key, value, nodes) in labels(plan) {
@@ -251,9 +255,16 @@ pub(super) fn label_commands(
             if request.declared.node_labels.get(node).is_some_and(|carrier| carrier.editable.is_ok()) {
                 continue;
             }
-            commands.push(match back_to(previous.clone()) {
-                Some(old) => format!("kubectl label node {node} {key}={old} --overwrite"),
-                None => format!("kubectl label node {node} {key}={value} --overwrite"),
+            let value = match (which, previous) {
+                (Labels::AsPlanned, _) => Some(value),
+                (Labels::AsBefore, Some(old)) => Some(old.as_str()),
+                // Removing the MIG label changes nothing; this name is in every map.
+                (Labels::AsBefore, None) if key == super::mig::MIG_LABEL => Some("all-disabled"),
+                (Labels::AsBefore, None) => None,
+            };
+            commands.push(match value {
+                Some(value) => format!("kubectl label node {node} {key}={value} --overwrite"),
+                None => format!("kubectl label node {node} {key}-"),
             });
         }
     }
@@ -408,7 +419,7 @@ fn free(plan: &Plan, node: &NodeOutcome, request: &Request<'_>) -> Step {
         .get(&node.name)
         .map(|carrier| format!(" and remove its manifest ({})", carrier.place))
         .unwrap_or_default();
-    let restarts = !whole.is_empty() || plan.method == Method::TimeSlicing;
+    let restarts = !whole.is_empty() || plan.method != Method::Mig;
     Step {
         what: format!("Drain {}: {}. Then take it out of service{manifest}.", node.name, says.join("; ")),
         commands: vec![drain(&node.name)],

@@ -43,7 +43,7 @@ fn catalog() -> Catalog {
 }
 
 impl Cluster {
-    fn new(pool: &str) -> Self {
+    pub(crate) fn new(pool: &str) -> Self {
         Self {
             inventory: Inventory { cluster: "c".into(), ..Inventory::default() },
             measured: Measured::default(),
@@ -66,7 +66,7 @@ impl Cluster {
         }
     }
 
-    fn node(&mut self, name: &str, model: &str, n_cards: usize) {
+    pub(crate) fn node(&mut self, name: &str, model: &str, n_cards: usize) {
         self.inventory.nodes.push(Node {
             name: name.into(),
             cards: (0..n_cards)
@@ -90,7 +90,13 @@ impl Cluster {
     }
 
     /// A Deployment with a pod on each of `places` (node, card), its peak and its compute.
-    fn workload(&mut self, name: &str, places: &[(&str, usize)], peak_mib: u64, sm_p99: f64) -> WorkloadId {
+    pub(crate) fn workload(
+        &mut self,
+        name: &str,
+        places: &[(&str, usize)],
+        peak_mib: u64,
+        sm_p99: f64,
+    ) -> WorkloadId {
         let id = WorkloadId::new("Deployment", "search", name);
         let model_name = {
             let node = self.inventory.node(places[0].0).unwrap();
@@ -174,11 +180,11 @@ impl Cluster {
         id
     }
 
-    fn with_request<T>(&self, ask: impl FnOnce(&Request<'_>) -> T) -> T {
+    pub(crate) fn ask<T>(&self, ask: impl FnOnce(&Request<'_>) -> T) -> T {
         self.with_catalog(&catalog(), ask)
     }
 
-    fn with_catalog<T>(&self, catalog: &Catalog, ask: impl FnOnce(&Request<'_>) -> T) -> T {
+    pub(crate) fn with_catalog<T>(&self, catalog: &Catalog, ask: impl FnOnce(&Request<'_>) -> T) -> T {
         let none = PolicySettings::default();
         let (nothing, defaults) = (PoolSettings::default(), &self.pool_defaults);
         let layers = Layers {
@@ -199,7 +205,7 @@ impl Cluster {
         })
     }
 
-    fn plan(&self) -> Outcome {
+    pub(crate) fn plan(&self) -> Outcome {
         self.plan_with(&catalog())
     }
 
@@ -213,18 +219,23 @@ impl Cluster {
         })
     }
 
-    fn declared(&mut self, name: &str) -> &mut DeclaredWorkload {
+    /// The rules that a plan breaks in this cluster.
+    pub(crate) fn broken(&self, plan: &Plan) -> Vec<String> {
+        self.ask(|request| check(request, plan))
+    }
+
+    pub(crate) fn declared(&mut self, name: &str) -> &mut DeclaredWorkload {
         self.declared.workloads.iter_mut().find(|(id, _)| id.name == name).unwrap().1
     }
 
-    fn must_plan(&self) -> Plan {
+    pub(crate) fn must_plan(&self) -> Plan {
         match self.plan() {
             Outcome::Plan(plan) => *plan,
             Outcome::Nothing(nothing) => panic!("{nothing:#?}"),
         }
     }
 
-    fn must_not_plan(&self) -> Nothing {
+    pub(crate) fn must_not_plan(&self) -> Nothing {
         match self.plan() {
             Outcome::Nothing(nothing) => nothing,
             Outcome::Plan(plan) => panic!("{plan:#?}"),
@@ -232,7 +243,7 @@ impl Cluster {
     }
 }
 
-const A100: &str = "NVIDIA A100-SXM4-40GB";
+pub(crate) const A100: &str = "NVIDIA A100-SXM4-40GB";
 
 fn three_services() -> Cluster {
     let mut cluster = Cluster::new("a100-40gb");
@@ -245,7 +256,7 @@ fn three_services() -> Cluster {
     cluster
 }
 
-fn labels_of(plan: &Plan) -> Vec<(String, String)> {
+pub(crate) fn labels_of(plan: &Plan) -> Vec<(String, String)> {
     risk::labels(plan)
         .flat_map(|(_, value, nodes)| nodes.keys().map(move |node| (node.clone(), value.to_owned())))
         .collect()
@@ -442,7 +453,10 @@ fn pods_ask_for_slices_by_the_names_that_the_cluster_prints() {
         match change {
             Change::SetWorkloadResource { to, .. } => assert_eq!(to, "nvidia.com/mig-1g.24gb"),
             Change::SetMigConfig { entries, .. } => assert!(entries[0].instances.contains_key("1g.24gb")),
-            Change::LabelNodes { .. } | Change::LabelGroup { .. } | Change::SetPluginConfig { .. } => {}
+            Change::LabelNodes { .. }
+            | Change::LabelGroup { .. }
+            | Change::SetPluginConfig { .. }
+            | Change::PinWorkload { .. } => {}
         }
     }
 }
@@ -471,7 +485,7 @@ fn what_the_ground_warns_of_stands_in_the_plan() {
     assert!(plan.notes.iter().any(|note| note.starts_with("the driver is installed on the host of gpu-07")));
 }
 
-fn notebooks() -> Cluster {
+pub(crate) fn notebooks() -> Cluster {
     let mut cluster = Cluster::new("ml-dev");
     for (i, peak) in [4_198, 4_404, 4_608, 4_710].into_iter().enumerate() {
         let node = format!("dev-{i}");
@@ -511,7 +525,10 @@ fn production_never_takes_turns() {
 #[test]
 fn without_a_taint_time_slicing_has_no_proof() {
     let mut cluster = notebooks();
-    cluster.inventory.nodes[2].taints.clear();
+    // The first node may not be shared then, and the others may.
+    cluster.inventory.nodes[0].taints.clear();
+    assert_eq!(labels_of(&cluster.must_plan()), [("dev-1".to_owned(), "a10g-x4".to_owned())]);
+    cluster.inventory.nodes.iter_mut().for_each(|node| node.taints.clear());
     assert_eq!(cluster.must_not_plan().reasons[0].code, "no-taint");
 }
 
@@ -563,7 +580,7 @@ fn cards_that_an_autoscaler_may_add_count_today_as_well() {
     assert_eq!((saving.cards_in_use_after, saving.cards_freed), (3, 3));
 }
 
-fn taint(key: &str, effect: &str) -> Taint {
+pub(crate) fn taint(key: &str, effect: &str) -> Taint {
     Taint { key: key.into(), value: "x".into(), effect: effect.into() }
 }
 
@@ -684,11 +701,15 @@ fn a_bare_pod_on_the_pool_stops_time_slicing() {
 #[test]
 fn a_taint_that_comes_and_goes_keeps_nobody_off() {
     let mut cluster = notebooks();
-    for node in &mut cluster.inventory.nodes {
-        node.taints = vec![taint("node.kubernetes.io/unschedulable", "NoSchedule")];
+    for (key, effect, code) in [
+        ("node.kubernetes.io/unschedulable", "NoSchedule", "node-not-plain"),
+        ("dedicated", "PreferNoSchedule", "no-taint"),
+    ] {
+        for node in &mut cluster.inventory.nodes {
+            node.taints = vec![taint(key, effect)];
+        }
+        assert_eq!(cluster.must_not_plan().reasons[0].code, code);
     }
-    let nothing = cluster.must_not_plan();
-    assert!(nothing.reasons.iter().any(|reason| reason.code == "no-taint"), "{nothing:#?}");
 }
 
 #[test]

@@ -140,6 +140,7 @@ fn apply(policy: &mut Policy, settings: &PolicySettings, place: &str) {
         time_slicing_usable_share => policy.time_slicing.usable_share, identity;
         time_slicing_compute_limit => policy.time_slicing.compute_limit, identity;
         time_slicing_max_replicas => policy.time_slicing.max_replicas, identity;
+        mps_max_replicas => policy.mps_max_replicas, identity;
         fail_requests_greater_than_one => policy.time_slicing.fail_requests_greater_than_one, identity;
         plan_for_hpa_max => policy.plan_for_hpa_max, identity;
         max_surge => policy.max_surge, Some;

@@ -25,6 +25,7 @@ pub(super) fn configs(model: &GpuModel, plan: &Plan, broken: &mut Vec<String>) {
             Change::LabelNodes { .. }
             | Change::LabelGroup { .. }
             | Change::SetPluginConfig { .. }
+            | Change::PinWorkload { .. }
             | Change::SetWorkloadResource { .. } => {}
         }
     }

@@ -57,7 +57,10 @@ pub(super) fn ground(request: &Request<'_>, model_name: Option<&str>, model: Opt
                     .or_else(|| software::refused(request, &nodes, model))
                     .or(names_refused)
             }),
-        time_slicing_refused: unsafe_for_both.or_else(|| off(operator.device_plugin_off.as_ref())),
+        time_slicing_refused: unsafe_for_both.clone().or_else(|| off(operator.device_plugin_off.as_ref())),
+        mps_refused: unsafe_for_both
+            .or_else(|| off(operator.device_plugin_off.as_ref()))
+            .or_else(|| strategy::mps_refused(request, &nodes)),
         no_mixed_nodes: software::no_mixed_nodes(&nodes),
         cautions: model.map(|model| software::cautions(request, &nodes, model)).unwrap_or_default(),
     }

@@ -48,6 +48,42 @@ pub(super) fn refused(request: &Request<'_>, nodes: &[&Node]) -> Option<Reason> 
     }
 }
 
+/// The device plugin does not start with MPS under strategy `mixed`, and Feature Discovery fails on a card with MIG on
+/// (NVIDIA/k8s-device-plugin:cmd/nvidia-device-plugin, internal/lm).
+pub(super) fn mps_refused(request: &Request<'_>, nodes: &[&Node]) -> Option<Reason> {
+    let live = live_strategies(nodes);
+    let written = request.declared.operator.mig_strategy;
+    if written == Some(MigStrategy::Mixed) || live.contains(&MigStrategy::Mixed) {
+        return Some(
+            Reason::new(
+                "mps-under-mixed",
+                "the device plugin does not start with MPS under `mig.strategy: mixed`",
+            )
+            .with_advice("use MPS in clusters without MIG, or time-slicing or MIG here"),
+        );
+    }
+    if written.is_none() && live.is_empty() {
+        return Some(
+            Reason::new(
+                "mig-strategy-unknown",
+                "`mig.strategy` is not known, and the device plugin does not start with MPS under `mixed`",
+            )
+            .with_advice("set `gpu_operator.mig_strategy` for the cluster in the configuration"),
+        );
+    }
+    let cut = nodes.iter().find(|node| mig_is_on(node))?;
+    Some(
+        Reason::new("mps-on-mig", format!("{} has MIG on, and MPS does not work on such cards", cut.name))
+            .with_advice("give the nodes with MIG a pool of their own"),
+    )
+}
+
+/// Its cards are cut, or its label asks the MIG manager for that.
+fn mig_is_on(node: &Node) -> bool {
+    node.sharing() == Sharing::Mig
+        || node.label("nvidia.com/mig.config").is_some_and(|config| config != "all-disabled")
+}
+
 /// `mig.strategy` as the labels of nodes show it. Nodes that share their cards already say nothing of the others: a
 /// config of their own may set theirs, and a plan leaves them as they are.
 fn live_strategies(nodes: &[&Node]) -> BTreeSet<MigStrategy> {

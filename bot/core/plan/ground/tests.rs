@@ -102,7 +102,11 @@ fn mig_alone(code: &str) -> (String, String) {
 fn plain_ground_refuses_nothing() {
     let pool = Pool::new(A100, "550.90.07");
     assert_eq!(pool.refused(), both(""));
-    assert_eq!(pool.ground(), Ground { driver: Some("550.90.07".into()), ..Ground::default() });
+    // Slices of their own name exclude MPS.
+    let mut rest = pool.ground();
+    let mps_refused = rest.mps_refused.take();
+    assert_eq!(rest, Ground { driver: Some("550.90.07".into()), ..Ground::default() });
+    assert_eq!(mps_refused.unwrap().code, "mps-under-mixed");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::place::{Card, count};
 use super::super::saving::{Autoscaled, saving};
-use super::super::{Change, MigEntry, Plan, Proof, Weighed, time_slicing};
+use super::super::{Change, MigEntry, Plan, Proof, Weighed};
 use super::change::resources;
 use super::config::{names_in_use, own_name, ready_made};
 use super::land::{Land, lay_of_the_land, slice_of};
@@ -97,7 +97,7 @@ pub(super) fn by_group(mig: &Mig<'_, '_>) -> Result<Plan, Vec<Reason>> {
         )],
     };
     let moved: Vec<&Weighed<'_>> = movable.iter().map(|i| &weighed_as_one[*i]).collect();
-    plan.alternatives = vec![time_slicing::alternative(request, &moved), nothing(&moved)];
+    plan.alternatives = vec![nothing(&moved)];
     plan.saving = saving(request, &plan.nodes, Autoscaled::default());
     plan.saving.group(request, nodes_now, nodes_then, plan.proof.n_cards);
     Ok(plan)

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use super::place::{self, Answer, Bound, Card, Placement, Wishes};
 use super::pool::Waves;
 use super::saving::{Autoscaled, saving};
-use super::{Alternative, Goal, Plan, PoolKind, Proof, Request, Weighed, ground, time_slicing};
+use super::{Alternative, Goal, Plan, PoolKind, Proof, Request, Weighed, ground};
 use crate::catalog::{Attribute, DriverVersion, GpuModel, MigProfile};
 use crate::fit::{Holds, Reason};
 use crate::inventory::Node;
@@ -162,7 +162,8 @@ fn by_node(mig: &Mig<'_, '_>) -> Result<Plan, Vec<Reason>> {
     plan.items = items(mig, &land, &found);
     plan.waves = waves(mig, &land, &found);
     plan.proof = proof(&land, &found, &bound, pool.goal);
-    plan.alternatives = alternatives(mig, &found.converted);
+    let moved: Vec<&Weighed<'_>> = found.converted.iter().map(|i| &mig.weighed[*i]).collect();
+    plan.alternatives = vec![nothing(&moved)];
     plan.saving = saving(request, &plan.nodes, autoscaled(mig, &land, &found.converted));
     Ok(plan)
 }
@@ -376,12 +377,6 @@ fn busy_cards(in_use: usize, bound: &Bound) -> (Option<String>, bool) {
         counted(least, "card")
     );
     (Some(sentence), false)
-}
-
-/// Time-slicing where policy allows it for all that move, and doing nothing.
-fn alternatives(mig: &Mig<'_, '_>, converted: &BTreeSet<usize>) -> Vec<Alternative> {
-    let moved: Vec<&Weighed<'_>> = converted.iter().map(|i| &mig.weighed[*i]).collect();
-    vec![time_slicing::alternative(mig.request, &moved), nothing(&moved)]
 }
 
 /// Leaving things as they are.

@@ -123,7 +123,7 @@ fn a_plan_keeps_to_the_layouts_that_the_pool_allows() {
 #[test]
 fn a_plan_that_breaks_a_rule_of_its_own_is_dropped_with_the_rule() {
     let cluster = two_layouts();
-    cluster.with_request(|request| {
+    cluster.ask(|request| {
         let Outcome::Plan(good) = plan(request) else { panic!("no plan") };
         assert_eq!(sound::sound(request, Outcome::Plan(good.clone())), Outcome::Plan(good.clone()));
         let mut pool = request.pool.clone();
@@ -146,7 +146,7 @@ fn nothing_is_written_about_a_pool_that_is_not_seen_in_full() {
         let mut cluster = three_services();
         cluster.measured.data_quality.metrics = vec!["DCGM_FI_DEV_FB_USED".into()];
         change(&mut cluster);
-        cluster.with_request(|request| {
+        cluster.ask(|request| {
             let rests_on = ["DCGM_FI_DEV_FB_USED".to_owned()];
             unsure::unsure(request.pool, request.inventory, request.measured, &rests_on).unwrap_or_default()
         })
@@ -199,7 +199,7 @@ fn what_a_pool_and_labels_say_reaches_the_workloads_of_the_pool() {
         ..PolicyRule::default()
     });
     let said = |name: &str| {
-        cluster.with_request(|request| {
+        cluster.ask(|request| {
             let (_, policy) = request.policies.iter().find(|(id, _)| id.name == name).unwrap();
             policy.decided_by.values().cloned().collect::<Vec<_>>()
         })
@@ -219,7 +219,7 @@ fn an_autoscalers_maximum_is_planned_for_unless_the_policy_says_otherwise() {
             set: PolicySettings { plan_for_hpa_max, ..PolicySettings::default() },
             ..PolicyRule::default()
         });
-        cluster.with_request(|request| {
+        cluster.ask(|request| {
             let workload = &request.inventory.workloads[2];
             let policy = &request.policies[&workload.id];
             let weighed = Weighed {
