@@ -55,14 +55,7 @@ fn with_touched<'a>(
     let limit = limit.unwrap_or(most + 1);
     let mut best: Option<Seats> = None;
     for kept in &choices.choices {
-        let question = Question {
-            kept: kept.nodes.clone(),
-            idle: kept.idle,
-            touched,
-            exactly: true,
-            per_touch: 0,
-            per_restart: UNIT,
-        };
+        let question = Question::of_restarts(kept, touched);
         let Ascent { prices, bound, .. } =
             fleet.ascend(&question, &start(fleet, &question), most * UNIT, ROUNDS, |_| {});
         let order = leave_order(fleet, &prices);

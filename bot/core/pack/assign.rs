@@ -126,7 +126,7 @@ fn pool_cards(problem: &Problem, fleet: &Fleet, choice: &Choice) -> Result<Vec<C
     let whole = problem.geometry.whole();
     let slots = fleet.pool_slots(&choice.missing);
     let mut n_whole = slots[whole];
-    let mut layouts = fleet.cutter.fewest_cards(&slots).layouts;
+    let mut layouts = fleet.cutter.fewest_along_chain(&slots).layouts;
     if let Some(most) = problem.rules.max_layouts
         && layouts.len() > usize::try_from(most).unwrap_or(usize::MAX)
     {

@@ -10,6 +10,7 @@ use super::cards::{fewest_cards, fewest_cards_for};
 use super::check::check;
 use super::geometry::{Geometry, SliceType};
 use super::limited::{Substitution, limited};
+use super::rows::Rows;
 use super::time_slicing::{Limits, Pod, time_slicing};
 use super::{CardState, Goal, Item, NodeState, Problem, Rules, Spread, demand_with_surge, pack};
 
@@ -397,6 +398,6 @@ fn layouts_are_those_of_the_tables() {
         let found: Vec<Vec<u32>> = geometry.maximal_layouts().into_iter().map(|l| l.counts).collect();
         assert_eq!(found, known, "{name}");
         assert_eq!(geometry.layouts().len(), model.feasible_multisets, "{name}");
-        assert!(geometry.is_eight_slice() || geometry.is_four_slice(), "{name}");
+        assert!(Rows::new(&geometry).exact, "{name}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::geometry::Rows;
+use super::rows::Rows;
 use crate::units::{counted, thousands};
 
 /// The proof of a number of cards: each row is a lower bound that holds for any plan.
@@ -23,7 +23,8 @@ pub struct Certificate {
 /// One lower bound: `needed` of something of which a card has `per_card`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateRow {
-    /// `4g`, `start-slots`, `memory-slices`, `compute-slices`, or `slice-weights` on cards with an unknown table.
+    /// `4g`, `media` (slices with media engines of their own), `start-slots`, `memory-slices`, `compute-slices`, or
+    /// `slice-weights`: a sum without a name, on cards with an unknown table or with `+me`.
     pub code: &'static str,
     /// What the slices need together.
     pub needed: u32,
@@ -82,6 +83,9 @@ impl fmt::Display for CertificateRow {
         let per_card = self.per_card;
         match self.code {
             "4g" => write!(f, "the slices hold {needed} of the 4g kind, and a card has room for {per_card}"),
+            "media" => {
+                write!(f, "the slices hold {needed} of the `+me` kind, and a card has room for {per_card}")
+            }
             "start-slots" => write!(f, "the slices need {needed} start slots, and a card has {per_card}"),
             "memory-slices" => write!(f, "the slices need {needed} memory slices, and a card has {per_card}"),
             "compute-slices" => {

@@ -184,7 +184,7 @@ impl<'a> Fleet<'a> {
     pub(super) fn pool_cards(&self, missing: &[i64]) -> i64 {
         let slots = self.pool_slots(missing);
         let (cut, whole) = slots.split_at(slots.len() - 1);
-        let n = i64::from(self.cutter.bound(cut)) + i64::from(whole[0]);
+        let n = i64::from(self.cutter.chain.cards(cut)) + i64::from(whole[0]);
         if n > 0 { n + self.slack } else { 0 }
     }
 

@@ -56,39 +56,6 @@ impl Layout {
     }
 }
 
-/// Shape of a slice type: compute slices, memory slices, starts, most on one card.
-type Shape = (u8, u8, &'static [u8], u8);
-
-/// The types of A100, H100, H200 and B200 as `nvidia-smi mig -lgipp` prints them, with their weights in the four rows
-/// of the closed form: 4g, even starts, memory, compute.
-const EIGHT_SLICE: [(Shape, [u32; 4]); 6] = [
-    ((1, 1, &[0, 1, 2, 3, 4, 5, 6], 7), [0, 0, 1, 1]),
-    ((1, 2, &[0, 2, 4, 6], 4), [0, 0, 2, 1]),
-    ((2, 2, &[0, 2, 4], 3), [0, 1, 2, 2]),
-    ((3, 4, &[0, 4], 2), [0, 1, 4, 3]),
-    ((4, 4, &[0], 1), [1, 2, 4, 4]),
-    ((7, 8, &[0], 1), [1, 3, 8, 7]),
-];
-
-/// The types of the A30; one row, memory.
-const FOUR_SLICE: [(Shape, [u32; 1]); 3] =
-    [((1, 1, &[0, 1, 2, 3], 4), [1]), ((2, 2, &[0, 2], 2), [2]), ((4, 4, &[0], 1), [4])];
-
-/// One linear limit of a card: the weights of its slices add up to `per_card` at most.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Row {
-    pub(super) code: &'static str,
-    pub(super) weights: Vec<u32>,
-    pub(super) per_card: u32,
-}
-
-/// The limits of a geometry, and whether together they say exactly what a number of cards can hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Rows {
-    pub(super) rows: Vec<Row>,
-    pub(super) exact: bool,
-}
-
 impl Geometry {
     /// Index that stands for a whole card with MIG off.
     pub fn whole(&self) -> usize {
@@ -209,87 +176,5 @@ impl Geometry {
             }
         }
         Layout { counts }
-    }
-
-    /// Whether the table is (part of) that of A100, H100, H200 and B200: compares sizes and starts, never names.
-    pub fn is_eight_slice(&self) -> bool {
-        self.memory_slices == 8 && self.weights(&EIGHT_SLICE).is_some()
-    }
-
-    /// Whether the table is (part of) that of the A30.
-    pub fn is_four_slice(&self) -> bool {
-        self.memory_slices == 4 && self.weights(&FOUR_SLICE).is_some()
-    }
-
-    /// The row weights of each type, when every type is in the table and in its order.
-    fn weights<const N: usize>(&self, table: &[(Shape, [u32; N])]) -> Option<Vec<[u32; N]>> {
-        let mut rest = table.iter();
-        self.types
-            .iter()
-            .map(|t| {
-                rest.by_ref()
-                    .find(|((compute, memory, starts, most), _)| {
-                        (t.compute_slices, t.memory_slices) == (*compute, *memory)
-                            && t.starts == *starts
-                            && t.max_instances >= *most
-                    })
-                    .map(|(_, weights)| *weights)
-            })
-            .collect()
-    }
-
-    /// The linear limits of a card. Exact (proven by exhaustive dynamic programming) for the known tables; for any
-    /// other table they are derived from its own layouts and bound from below only.
-    pub(super) fn rows(&self) -> Rows {
-        if self.memory_slices == 8
-            && let Some(weights) = self.weights(&EIGHT_SLICE)
-        {
-            let row = |code, i: usize, per_card| Row {
-                code,
-                weights: weights.iter().map(|w| w[i]).collect(),
-                per_card,
-            };
-            let rows = vec![
-                row("4g", 0, 1),
-                row("start-slots", 1, 3),
-                row("memory-slices", 2, 8),
-                row("compute-slices", 3, 7),
-            ];
-            return Rows { rows, exact: true };
-        }
-        if self.memory_slices == 4
-            && let Some(weights) = self.weights(&FOUR_SLICE)
-        {
-            let weights = weights.iter().map(|w| w[0]).collect();
-            return Rows { rows: vec![Row { code: "memory-slices", weights, per_card: 4 }], exact: true };
-        }
-        Rows { rows: self.derived_rows(), exact: false }
-    }
-
-    /// Valid limits of any table: memory, compute, the count of each type, and small weights along the chain.
-    fn derived_rows(&self) -> Vec<Row> {
-        let layouts = self.maximal_layouts();
-        let row = |code, weights: Vec<u32>| {
-            let sum = |l: &Layout| l.counts.iter().zip(&weights).map(|(n, w)| n * w).sum::<u32>();
-            let per_card = layouts.iter().map(sum).max().unwrap_or(0);
-            (per_card > 0).then_some(Row { code, weights, per_card })
-        };
-        let mut rows: Vec<Row> = Vec::new();
-        rows.extend(row("memory-slices", self.types.iter().map(|t| u32::from(t.memory_slices)).collect()));
-        rows.extend(row("compute-slices", self.types.iter().map(|t| u32::from(t.compute_slices)).collect()));
-        // Weights 0 to 4 hold all four rows of the known tables, so they are a fair guess for an unknown one.
-        let n_vectors = 5usize.checked_pow(u32::try_from(self.types.len()).unwrap_or(u32::MAX)).unwrap_or(0);
-        for code in 1..n_vectors.min(15_625) {
-            let mut rest = code;
-            let mut weights = Vec::with_capacity(self.types.len());
-            for _ in &self.types {
-                weights.push(u32::try_from(rest % 5).unwrap_or(0));
-                rest /= 5;
-            }
-            if weights.windows(2).all(|w| w[0] <= w[1]) {
-                rows.extend(row("slice-weights", weights));
-            }
-        }
-        rows
     }
 }

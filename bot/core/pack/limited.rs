@@ -5,6 +5,7 @@
 
 use super::cards::Cutter;
 use super::geometry::{Geometry, Layout};
+use super::rows::Rows;
 
 /// Whether a workload may sit in a larger slice than it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,12 +53,16 @@ pub fn limited(
     let cutter = Cutter::new(geometry);
     let candidates = candidates(geometry, &cutter.maximal);
     let search = Search {
-        cutter: &cutter,
+        chain: &cutter.chain,
         table: candidates.iter().map(|l| rows_of(&l.counts, substitution)).collect(),
         need: rows_of(&counts, substitution),
         substitution,
     };
-    let fewest = i64::from(cutter.bound(&counts));
+    let limits = match substitution {
+        Substitution::Larger => &cutter.chain,
+        Substitution::None => &cutter.rows,
+    };
+    let fewest = i64::from(limits.cards(&counts));
     let mut found = search.one_layout();
     for n in 2..=n_layouts.min(3) {
         if found.as_ref().is_some_and(|f| f.total <= fewest) {
@@ -105,7 +110,7 @@ fn rows_of(counts: &[u32], substitution: Substitution) -> Vec<i64> {
 }
 
 struct Search<'a> {
-    cutter: &'a Cutter<'a>,
+    chain: &'a Rows,
     table: Vec<Vec<i64>>,
     need: Vec<i64>,
     substitution: Substitution,
@@ -178,7 +183,7 @@ impl Search<'_> {
                 let counts: Vec<u32> = (0..need.len())
                     .map(|p| u32::try_from(need[p] - need.get(p + 1).copied().unwrap_or(0)).unwrap_or(0))
                     .collect();
-                if i64::from(self.cutter.bound(&counts)) + extra > total {
+                if i64::from(self.chain.cards(&counts)) + extra > total {
                     break;
                 }
             }

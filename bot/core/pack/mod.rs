@@ -11,6 +11,8 @@
 
 pub mod geometry;
 
+mod rows;
+
 pub mod certificate;
 
 pub mod cards;
@@ -47,6 +49,12 @@ mod apart;
 
 #[cfg(test)]
 mod cases;
+
+#[cfg(test)]
+mod proofs;
+
+#[cfg(test)]
+mod laws;
 
 #[cfg(test)]
 mod tests;
@@ -236,12 +244,28 @@ pub enum Infeasible {
 
 /// Decides what becomes of every node, and where every replica goes.
 ///
-/// The objective is compared from left to right; `proven` says whether no plan is better.
+/// The objective is compared from left to right; `proven` says whether no plan is better. The order of workloads and
+/// of nodes in the problem changes nothing: of equals the first by key or id is taken.
 pub fn pack(problem: &Problem) -> Result<Packing, Infeasible> {
+    if problem.nodes.is_sorted_by(|a, b| a.id <= b.id) {
+        return pack_sorted(problem);
+    }
+    let mut order: Vec<usize> = (0..problem.nodes.len()).collect();
+    order.sort_by(|a, b| problem.nodes[*a].id.cmp(&problem.nodes[*b].id));
+    let nodes = order.iter().map(|n| problem.nodes[*n].clone()).collect();
+    let mut packing = pack_sorted(&Problem { nodes, ..problem.clone() })?;
+    let mut nodes: Vec<(usize, NodePlan)> = order.into_iter().zip(packing.nodes).collect();
+    nodes.sort_by_key(|(place, _)| *place);
+    packing.nodes = nodes.into_iter().map(|(_, node)| node).collect();
+    Ok(packing)
+}
+
+/// Takes nodes in the order of their ids.
+fn pack_sorted(problem: &Problem) -> Result<Packing, Infeasible> {
     let demand =
         demand_with_surge(problem.geometry.whole(), &problem.items, problem.rules.concurrent_rollouts);
     let mut fleet = fleet::Fleet::new(problem)?;
-    let certificate = fleet.cutter.fewest_cards(&demand).certificate;
+    let certificate = fleet.cutter.fewest_along_chain(&demand).certificate;
     let mut budget = search::Budget { left: problem.rules.effort };
     let mut bounds: Option<Vec<i64>> = None;
     let mut extra = 0;

@@ -5,6 +5,7 @@
 //! duality). Better prices only make the bound better, so they are found by a plain ascent in integers.
 
 use super::fleet::{Fleet, count};
+use super::kept::Kept;
 use super::master::Master;
 
 /// Fixed-point unit of one restart or one touched node.
@@ -25,6 +26,32 @@ pub(super) struct Question {
     pub(super) per_touch: i64,
     /// And 0 or `UNIT` for a restart.
     pub(super) per_restart: i64,
+}
+
+impl Question {
+    /// The fewest touched nodes.
+    pub(super) fn of_touches(kept: &Kept) -> Self {
+        Self {
+            kept: kept.nodes.clone(),
+            idle: kept.idle,
+            touched: kept.nodes.iter().sum(),
+            exactly: false,
+            per_touch: UNIT,
+            per_restart: 0,
+        }
+    }
+
+    /// The fewest restarts with exactly so many touched nodes.
+    pub(super) fn of_restarts(kept: &Kept, touched: i64) -> Self {
+        Self {
+            kept: kept.nodes.clone(),
+            idle: kept.idle,
+            touched,
+            exactly: true,
+            per_touch: 0,
+            per_restart: UNIT,
+        }
+    }
 }
 
 /// Prices: how much dearer each slot type is than the one before, and what touching a node costs on top (less than

@@ -99,14 +99,7 @@ pub(super) fn choose(fleet: &Fleet, choices: &KeptChoices, budget: &mut Budget) 
         .choices
         .iter()
         .map(|kept| {
-            let question = Question {
-                kept: kept.nodes.clone(),
-                idle: kept.idle,
-                touched: kept.nodes.iter().sum(),
-                exactly: false,
-                per_touch: UNIT,
-                per_restart: 0,
-            };
+            let question = Question::of_touches(kept);
             let start = start(fleet, &question);
             let target = question.touched * UNIT;
             let Ascent { bound, .. } = fleet.ascend(&question, &start, target, ROUNDS, |_| {});
@@ -157,14 +150,7 @@ fn with_touched(
     to_beat: Option<i64>,
     budget: &mut Budget,
 ) -> (Option<Choice>, i64, bool) {
-    let question = Question {
-        kept: kept.nodes.clone(),
-        idle: kept.idle,
-        touched,
-        exactly: true,
-        per_touch: 0,
-        per_restart: UNIT,
-    };
+    let question = Question::of_restarts(kept, touched);
     let most: i64 = fleet.groups.iter().map(|g| g.replicas * count(g.nodes.len())).sum();
     let prices = start(fleet, &question);
     let mut attempt = Attempt { question, prices, bound: 0, guesses: Vec::new() };
