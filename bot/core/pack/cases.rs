@@ -3,200 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::cards::{fewest_cards, fewest_cards_for};
 use super::check::check;
-use super::geometry::{Geometry, SliceType};
+use super::instance::{Instance, Model, models, read};
 use super::limited::{Substitution, limited};
 use super::rows::Rows;
 use super::time_slicing::{Limits, Pod, time_slicing};
-use super::{CardState, Goal, Item, NodeState, Problem, Rules, Spread, demand_with_surge, pack};
-
-#[derive(Deserialize)]
-struct Models {
-    models: BTreeMap<String, Model>,
-}
-
-#[derive(Deserialize)]
-struct Model {
-    memory_slices: u8,
-    profiles: Vec<Profile>,
-    whole: Whole,
-    maximal_layouts: Vec<BTreeMap<String, u32>>,
-    feasible_multisets: usize,
-}
-
-#[derive(Deserialize)]
-struct Profile {
-    name: String,
-    compute_slices: u8,
-    memory_slices: u8,
-    starts: Vec<u8>,
-    memory_mib: u64,
-    sm: u64,
-}
-
-#[derive(Deserialize)]
-struct Whole {
-    memory_mib: u64,
-    sm: u64,
-}
-
-#[derive(Deserialize)]
-struct Instance {
-    kind: String,
-    goal: Option<String>,
-    gpu_model: String,
-    policy: CasePolicy,
-    expected: Value,
-    workloads: Workloads,
-    #[serde(default)]
-    nodes: Vec<CaseNode>,
-    timeslice: Option<CaseSlicing>,
-}
-
-#[derive(Deserialize)]
-struct CaseSlicing {
-    card_memory_mib: u64,
-    memory_headroom_percent: u64,
-    context_overhead_mib: u64,
-    compute_limit_milli: u64,
-    max_replicas: u32,
-}
-
-#[derive(Deserialize)]
-struct CasePolicy {
-    memory_headroom_percent: u64,
-    compute_headroom_percent: u64,
-    hpa: String,
-    concurrent_rollouts: u32,
-    spare_gpus: u32,
-    spread: String,
-}
-
-#[derive(Deserialize)]
-struct Workloads {
-    columns: Vec<String>,
-    rows: Vec<(String, u32, u32, u32, u64, u64, u8)>,
-}
-
-#[derive(Deserialize)]
-struct CaseNode {
-    id: String,
-    gpus: usize,
-    cost: i64,
-    frozen: bool,
-    state: Vec<CaseCard>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum CaseCard {
-    Whole(i64),
-    Cut(Vec<(String, i64)>),
-}
-
-impl Model {
-    fn geometry(&self) -> Geometry {
-        let mut geometry = Geometry {
-            memory_slices: self.memory_slices,
-            types: self
-                .profiles
-                .iter()
-                .map(|p| SliceType {
-                    name: p.name.clone(),
-                    compute_slices: p.compute_slices,
-                    memory_slices: p.memory_slices,
-                    starts: p.starts.clone(),
-                    max_instances: u8::MAX,
-                })
-                .collect(),
-        };
-        for t in 0..geometry.types.len() {
-            let most = geometry.uniform_layout(t).counts[t];
-            geometry.types[t].max_instances = u8::try_from(most).unwrap();
-        }
-        geometry
-    }
-}
-
-impl Instance {
-    fn planned(&self, replicas: u32, hpa_max: u32) -> u32 {
-        if self.policy.hpa == "max" { replicas.max(hpa_max) } else { replicas }
-    }
-
-    fn items(&self, model: &Model) -> Vec<Item> {
-        let columns = [
-            "id",
-            "replicas",
-            "hpa_max",
-            "max_surge",
-            "peak_memory_mib",
-            "peak_compute_milli",
-            "mig_allowed",
-        ];
-        assert_eq!(self.workloads.columns, columns);
-        let policy = &self.policy;
-        self.workloads
-            .rows
-            .iter()
-            .map(|(id, replicas, hpa_max, max_surge, memory, compute, mig_allowed)| {
-                let memory = (memory * (100 + policy.memory_headroom_percent)).div_ceil(100);
-                let compute = (compute * (100 + policy.compute_headroom_percent)).div_ceil(100).min(1000);
-                let fits = |p: &Profile| p.memory_mib >= memory && p.sm * 1000 >= compute * model.whole.sm;
-                let whole = model.profiles.len();
-                let slot = if *mig_allowed == 0 || memory > model.whole.memory_mib {
-                    whole
-                } else {
-                    model.profiles.iter().position(fits).unwrap_or(whole)
-                };
-                let planned = self.planned(*replicas, *hpa_max);
-                Item { key: id.clone(), slot, planned, max_surge: *max_surge }
-            })
-            .collect()
-    }
-
-    fn problem(&self, model: &Model) -> Problem {
-        let index = |i: i64| usize::try_from(i).ok();
-        let slice = |name: &str| model.profiles.iter().position(|p| p.name == name).unwrap();
-        let nodes = self
-            .nodes
-            .iter()
-            .map(|node| {
-                assert_eq!(node.gpus, node.state.len());
-                let cards = node
-                    .state
-                    .iter()
-                    .map(|card| match card {
-                        CaseCard::Whole(item) => CardState::Whole { item: index(*item) },
-                        CaseCard::Cut(slices) => CardState::Cut(
-                            slices.iter().map(|(name, item)| (slice(name), index(*item))).collect(),
-                        ),
-                    })
-                    .collect();
-                NodeState { id: node.id.clone(), cards, cost: node.cost, frozen: node.frozen }
-            })
-            .collect();
-        Problem { geometry: model.geometry(), items: self.items(model), nodes, rules: self.rules() }
-    }
-
-    fn rules(&self) -> Rules {
-        Rules {
-            goal: if self.goal.as_deref() == Some("capacity") { Goal::Capacity } else { Goal::Bill },
-            spread: match self.policy.spread.as_str() {
-                "gpu" => Spread::Gpu,
-                "node" => Spread::Node,
-                _ => Spread::None,
-            },
-            spare_cards: self.policy.spare_gpus,
-            concurrent_rollouts: self.policy.concurrent_rollouts,
-            max_layouts: None,
-            effort: 1_000_000,
-        }
-    }
-}
+use super::{CardState, NodeState, Problem, demand_with_surge, pack};
 
 /// A result that differs from what the instance proves.
 fn differs<T: PartialEq + std::fmt::Debug>(what: &str, got: T, expected: T) -> Result<(), String> {
@@ -340,21 +155,11 @@ fn run_time_slicing(instance: &Instance) -> Result<(), String> {
     differs("large", number(large), expected["replicas_large"].clone())
 }
 
-#[expect(clippy::disallowed_methods, reason = "test data lives in files")]
-fn read(path: &Path) -> String {
-    std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
-}
-
 #[expect(clippy::disallowed_methods, reason = "more cases may live outside of the repository")]
 fn folders() -> Vec<PathBuf> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/cases/packing");
     let extra = std::env::var("SLICEWRIGHT_EXTRA_CASES").ok().map(|dir| Path::new(&dir).join("packing"));
     std::iter::once(own).chain(extra).collect()
-}
-
-fn models(folder: &Path) -> BTreeMap<String, Model> {
-    let models: Models = serde_json::from_str(&read(&folder.join("models.json"))).unwrap();
-    models.models
 }
 
 #[test]

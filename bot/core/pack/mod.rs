@@ -48,6 +48,9 @@ mod spread;
 mod apart;
 
 #[cfg(test)]
+mod instance;
+
+#[cfg(test)]
 mod cases;
 
 #[cfg(test)]
