@@ -57,7 +57,7 @@ fn with_touched<'a>(
     for kept in &choices.choices {
         let question = Question::of_restarts(kept, touched);
         let Ascent { prices, bound, .. } =
-            fleet.ascend(&question, &start(fleet, &question), most * UNIT, ROUNDS, |_| {});
+            fleet.ascend(&question, &start(fleet, &question), most * UNIT, ROUNDS, |_| false);
         let order = leave_order(fleet, &prices);
         // One restart more at a time: the first that works is the fewest.
         let lower = ceil(bound.value).max(0);

@@ -181,23 +181,23 @@ impl Fleet<'_> {
     }
 
     /// Raises the bound from `start` until it exceeds `target`, cannot rise or `rounds` are over; `seen` gets every
-    /// set of fates on the way.
+    /// set of fates on the way, and ends it by answering that it has seen enough.
     pub(super) fn ascend(
         &self,
         question: &Question,
         start: &Prices,
         target: i64,
         rounds: u64,
-        mut seen: impl FnMut(&Bound),
+        mut seen: impl FnMut(&Bound) -> bool,
     ) -> Ascent {
         let first = self.bound(question, start);
-        seen(&first);
+        let mut enough = seen(&first);
         let (height, slope) = first.plane(start);
         let mut master = Master::new(height, &slope, MOST, question.exactly);
         let mut all = vec![first.fates.clone()];
         let mut best = (start.clone(), first);
         for _ in 0..rounds {
-            if best.1.value > target {
+            if enough || best.1.value > target {
                 break;
             }
             let Some((mut steps, ceiling)) = master.solve() else { break };
@@ -207,7 +207,7 @@ impl Fleet<'_> {
             let touch = steps.pop().unwrap_or(0);
             let prices = Prices { steps, touch };
             let bound = self.bound(question, &prices);
-            seen(&bound);
+            enough = seen(&bound);
             let (height, slope) = bound.plane(&prices);
             master.add(height, &slope);
             all.push(bound.fates.clone());

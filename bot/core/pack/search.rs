@@ -102,7 +102,7 @@ pub(super) fn choose(fleet: &Fleet, choices: &KeptChoices, budget: &mut Budget) 
             let question = Question::of_touches(kept);
             let start = start(fleet, &question);
             let target = question.touched * UNIT;
-            let Ascent { bound, .. } = fleet.ascend(&question, &start, target, ROUNDS, |_| {});
+            let Ascent { bound, .. } = fleet.ascend(&question, &start, target, ROUNDS, |_| false);
             (ceil(bound.value).max(0), kept)
         })
         .collect();
@@ -251,6 +251,7 @@ impl Attempt {
 
     fn improve_bound(&mut self, fleet: &Fleet, target: i64, budget: &mut Budget) {
         let mut round = 0u64;
+        let mut highest = self.bound;
         let mut seen: Vec<(Score, Vec<Fates>)> = Vec::new();
         let question = self.question.clone();
         budget.spend(fleet.groups.len().saturating_mul(64));
@@ -258,11 +259,15 @@ impl Attempt {
         let Ascent { prices, bound, blend } =
             fleet.ascend(&question, &self.prices, target, ROUNDS, |bound| {
                 round += 1;
-                if round % 20 == 1 {
-                    let fates = rounded(fleet, &question, bound);
-                    let score = Totals::new(fleet, &question, &fates).score(fleet, &order);
-                    seen.push((score, fates));
+                highest = highest.max(bound.value);
+                if round % 20 != 1 {
+                    return false;
                 }
+                let fates = rounded(fleet, &question, bound);
+                let score = Totals::new(fleet, &question, &fates).score(fleet, &order);
+                seen.push((score, fates));
+                // No bound can rise above fates that work.
+                score.short == 0 && score.restarts <= ceil(highest).max(0)
             });
         let order = leave_order(fleet, &prices);
         for fates in [rounded(fleet, &question, &bound), rounded_blend(fleet, &question, &blend)] {
