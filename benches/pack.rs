@@ -7,7 +7,6 @@
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot go on ends there")]
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads files and the clock")]
-#![expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 
 #[path = "../bot/core/pack/instance.rs"]
 #[allow(dead_code, reason = "the tests look at more of an instance")]

@@ -7,8 +7,8 @@ use super::assign::{Seats, seat};
 use super::exhaust::{Verdict, exhaust};
 use super::fleet::Fleet;
 use super::kept::KeptChoices;
-use super::prices::{Ascent, Question, UNIT};
-use super::search::{Budget, Choice, ROUNDS, ceil, leave_order, start};
+use super::prices::{Ascent, Question, UNIT, whole};
+use super::search::{Budget, Choice, ROUNDS, leave_order, start};
 use super::{Problem, Spread};
 
 /// More touched nodes than the bound says are tried up to this many.
@@ -60,7 +60,7 @@ fn with_touched<'a>(
             fleet.ascend(&question, &start(fleet, &question), most * UNIT, ROUNDS, |_| false);
         let order = leave_order(fleet, &prices);
         // One restart more at a time: the first that works is the fewest.
-        let lower = ceil(bound.value).max(0);
+        let lower = whole(bound.value).max(0);
         let mut upper = lower + 1;
         loop {
             upper = upper.min(best.as_ref().map_or(limit, |b| b.restarts));

@@ -201,7 +201,9 @@ impl Fleet<'_> {
                 break;
             }
             let Some((mut steps, ceiling)) = master.solve() else { break };
-            if ceiling - best.1.value < UNIT / 1024 {
+            // Restarts are searched for by the bound itself; of touched nodes only the whole number is asked for.
+            let cannot_rise = question.per_touch > 0 && whole(ceiling + UNIT / 1024) <= whole(best.1.value);
+            if cannot_rise || ceiling - best.1.value < UNIT / 1024 {
                 break;
             }
             let touch = steps.pop().unwrap_or(0);
@@ -225,6 +227,11 @@ impl Fleet<'_> {
         }
         Ascent { prices: best.0, bound: best.1, blend }
     }
+}
+
+/// Rounded up to whole units.
+pub(super) fn whole(value: i64) -> i64 {
+    -(-value).div_euclid(UNIT)
 }
 
 /// Prices stay below this: no slot is worth more than a card full of restarts.

@@ -7,7 +7,7 @@ use super::exhaust::{by_slots, exhaust};
 use super::fleet::{Fleet, count};
 use super::improve::{prefer_first, rounded, rounded_blend, shake, swap, undecided};
 use super::kept::{Kept, KeptChoices};
-use super::prices::{Ascent, Fates, Prices, Question, UNIT};
+use super::prices::{Ascent, Fates, Prices, Question, UNIT, whole};
 use super::totals::{Leaves, Score, Totals};
 
 /// The fates that were chosen, and what is known about better ones.
@@ -103,7 +103,7 @@ pub(super) fn choose(fleet: &Fleet, choices: &KeptChoices, budget: &mut Budget) 
             let start = start(fleet, &question);
             let target = question.touched * UNIT;
             let Ascent { bound, .. } = fleet.ascend(&question, &start, target, ROUNDS, |_| false);
-            (ceil(bound.value).max(0), kept)
+            (whole(bound.value).max(0), kept)
         })
         .collect();
     floors.sort_by_key(|f| f.0);
@@ -155,7 +155,7 @@ fn with_touched(
     let prices = start(fleet, &question);
     let mut attempt = Attempt { question, prices, bound: 0, guesses: Vec::new() };
     attempt.improve_bound(fleet, most * UNIT, budget);
-    let mut lower = ceil(attempt.bound).max(0);
+    let mut lower = whole(attempt.bound).max(0);
     if to_beat.is_some_and(|best| best <= lower) {
         return (None, lower, true);
     }
@@ -166,7 +166,7 @@ fn with_touched(
         let target = attempt.best().map_or(most + 1, |g| g.restarts) - 1;
         attempt.improve_bound(fleet, target * UNIT, budget);
         attempt.improve_guesses(fleet, budget);
-        lower = lower.max(ceil(attempt.bound));
+        lower = lower.max(whole(attempt.bound));
     }
     for part in [8, 2] {
         let best = attempt.best().map_or(most + 1, |g| g.restarts);
@@ -238,11 +238,6 @@ pub(super) fn leave_order(fleet: &Fleet, prices: &Prices) -> Vec<(usize, usize)>
     order
 }
 
-/// Rounded up to whole units.
-pub(super) fn ceil(value: i64) -> i64 {
-    -(-value).div_euclid(UNIT)
-}
-
 impl Attempt {
     /// The best guess that works.
     fn best(&self) -> Option<Score> {
@@ -267,7 +262,7 @@ impl Attempt {
                 let score = Totals::new(fleet, &question, &fates).score(fleet, &order);
                 seen.push((score, fates));
                 // No bound can rise above fates that work.
-                score.short == 0 && score.restarts <= ceil(highest).max(0)
+                score.short == 0 && score.restarts <= whole(highest).max(0)
             });
         let order = leave_order(fleet, &prices);
         for fates in [rounded(fleet, &question, &bound), rounded_blend(fleet, &question, &blend)] {
@@ -287,12 +282,12 @@ impl Attempt {
         for (score, fates) in &mut self.guesses {
             let totals = Totals::new(fleet, &self.question, fates);
             let polished = totals.polished(fleet, &order, budget);
-            if polished.short == 0 && polished.restarts <= ceil(self.bound) {
+            if polished.short == 0 && polished.restarts <= whole(self.bound) {
                 *score = polished;
                 continue;
             }
             *score = totals.score(fleet, &order);
-            swap(fleet, &self.question, &order, &active, score, fates, ceil(self.bound), budget);
+            swap(fleet, &self.question, &order, &active, score, fates, whole(self.bound), budget);
             *score = Totals::new(fleet, &self.question, fates).polished(fleet, &order, budget);
         }
         self.guesses.sort_by_key(|g| g.0);
@@ -302,7 +297,7 @@ impl Attempt {
         let order = leave_order(fleet, &self.prices);
         let active = undecided(fleet, &self.question, &self.prices);
         if let Some(best) = self.guesses.first_mut() {
-            shake(fleet, &self.question, &order, &active, best, ceil(self.bound), budget);
+            shake(fleet, &self.question, &order, &active, best, whole(self.bound), budget);
         }
     }
 }
