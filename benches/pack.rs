@@ -158,6 +158,10 @@ fn side_by_side(python: &str) {
 
 fn main() {
     divan::main();
+    // `cargo test --all-targets` starts benchmarks too, to see that they run at all.
+    if !std::env::args().any(|arg| arg == "--bench") {
+        return;
+    }
     match rival() {
         Some(python) => side_by_side(&python),
         None => println!(
