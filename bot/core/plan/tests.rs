@@ -723,3 +723,140 @@ fn a_stranger_who_tolerates_the_taint_stops_time_slicing() {
     cluster.declared("llm").tolerations.clear();
     assert_eq!(cluster.must_plan().saving.nodes_freed.len(), 3);
 }
+
+/// The cluster after the plan came true, as metrics and repository would show it.
+fn applied(cluster: &Cluster, plan: &Plan) -> Cluster {
+    let mut after = Cluster::new(&cluster.pool.name);
+    (after.measured, after.declared) = (cluster.measured.clone(), cluster.declared.clone());
+    (after.rules, after.pool) = (cluster.rules.clone(), cluster.pool.clone());
+    after.inventory = cluster.inventory.clone();
+    after.inventory.nodes.retain(|node| !plan.saving.nodes_freed.contains(&node.name));
+    let requests = |id: &WorkloadId| cluster.inventory.workload(id).unwrap().pods[0].requests;
+    let mut pods: BTreeMap<WorkloadId, Vec<Pod>> = BTreeMap::new();
+    for node in &mut after.inventory.nodes {
+        let outcome = plan.nodes.iter().find(|outcome| outcome.name == node.name).unwrap();
+        let mut requested = Resources::default();
+        for (card, then) in node.cards.iter_mut().zip(&outcome.after) {
+            card.slices.clear();
+            let mut put = |id: &WorkloadId, slices: Vec<crate::inventory::SliceId>, cards: Vec<String>| {
+                let known = pods.entry(id.clone()).or_default();
+                let name = format!("{}-then-{}", id.name, known.len());
+                requested = requested.plus(requests(id).unwrap().into());
+                known.push(Pod { name, node: node.name.clone(), cards, slices, requests: requests(id) });
+            };
+            match then {
+                CardUse::Whole { workload } => put(workload, Vec::new(), vec![card.uuid.clone()]),
+                CardUse::Slices { slices } => {
+                    for (i, slice) in slices.iter().enumerate() {
+                        let id = i.to_string();
+                        card.slices.push(crate::inventory::Slice {
+                            id: id.clone(),
+                            profile: slice.profile.clone(),
+                            ..Default::default()
+                        });
+                        if let Some(workload) = &slice.workload {
+                            let held = crate::inventory::SliceId { card: card.uuid.clone(), id };
+                            put(workload, vec![held], Vec::new());
+                        }
+                    }
+                }
+                CardUse::Idle | CardUse::Shared { .. } | CardUse::Other { .. } => {}
+            }
+        }
+        node.requested = Some(requested);
+        let slices = node.cards.iter().flat_map(|card| &card.slices);
+        for profile in slices.map(|slice| slice.profile.replace('.', "_")) {
+            *node.gpu_allocatable.entry(format!("nvidia_com_mig_{profile}")).or_default() += 1;
+        }
+    }
+    for workload in &mut after.inventory.workloads {
+        workload.pods = pods.remove(&workload.id).unwrap_or_default();
+    }
+    for item in &plan.items {
+        let id = &item.fit.workload;
+        let workload = after.inventory.workloads.iter_mut().find(|w| w.id == *id).unwrap();
+        workload.resource = format!("nvidia.com/mig-{}", item.share.replace('+', "."));
+        after.measured.profiles.get_mut(id).unwrap().slice = Some(item.share.clone());
+    }
+    after
+}
+
+/// Fleets by MIG of several shapes.
+fn fleets() -> Vec<Cluster> {
+    let mut mixed = Cluster::new("mixed");
+    for node in ["n1", "n2", "n3", "n4"] {
+        mixed.node(node, A100, 2);
+    }
+    for (i, (peak, sm)) in
+        [(3_000, 0.05), (15_000, 0.2), (7_000, 0.1), (30_000, 0.9), (4_000, 0.3), (2_000, 0.02)]
+            .iter()
+            .enumerate()
+    {
+        mixed.workload(&format!("s{i}"), &[(&format!("n{}", i / 2 + 1), i % 2)], *peak, *sm);
+    }
+    mixed.workload("twice", &[("n4", 0), ("n4", 1)], 6_000, 0.1);
+    let mut surging = three_services();
+    for workload in &mut surging.inventory.workloads {
+        workload.max_surge = Some(1);
+    }
+    let mut capacity = Cluster::new("p");
+    capacity.pool.goal = Some(Goal::Capacity);
+    capacity.node("n1", A100, 4);
+    for i in 0..3 {
+        capacity.workload(&format!("s{i}"), &[("n1", i)], 4_000, 0.05);
+    }
+    capacity.workload("big", &[("n1", 3)], 30_000, 0.9);
+    vec![three_services(), mixed, surging, capacity]
+}
+
+#[test]
+fn a_plan_that_came_true_is_not_planned_again() {
+    for cluster in fleets() {
+        let plan = cluster.must_plan();
+        let then = applied(&cluster, &plan);
+        let nothing = then.must_not_plan();
+        for kept in &nothing.kept {
+            assert!(
+                !matches!(kept.fit.verdict, Verdict::Mig { .. }) || kept.fit.holds == fit::Holds::Whole,
+                "{kept:#?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_slice_that_is_too_small_grows_into_what_is_free() {
+    let cluster = three_services();
+    let mut then = applied(&cluster, &cluster.must_plan());
+    let id = WorkloadId::new("Deployment", "search", "embed-svc");
+    then.node("gpu-10", A100, 1);
+    then.workload("other", &[("gpu-10", 0)], 3_000, 0.05);
+    let profile = then.measured.profiles.get_mut(&id).unwrap();
+    profile.peak.as_mut().unwrap().memory = Mib(9_700);
+    let plan = then.must_plan();
+    let item = plan.items.iter().find(|item| item.fit.workload == id).unwrap();
+    assert_eq!(item.share, "3g.20gb");
+    let asks = plan.changes.iter().any(|change| {
+        matches!(change, Change::SetWorkloadResource { workload, from, to, .. }
+            if *workload == id && from == "nvidia.com/mig-2g.10gb" && to == "nvidia.com/mig-3g.20gb")
+    });
+    assert!(asks, "{:#?}", plan.changes);
+}
+
+#[test]
+fn four_small_workloads_that_decode_video_share_one_card() {
+    let mut cluster = Cluster::new("a100-40gb");
+    for i in 0..4 {
+        let node = format!("n{i}");
+        cluster.node(&node, A100, 1);
+        let id = cluster.workload(&format!("video-{i}"), &[(&node, 0)], 3_000, 0.05);
+        cluster.measured.profiles.get_mut(&id).unwrap().media_engines_used = Some(true);
+    }
+    let plan = cluster.must_plan();
+    assert_eq!(
+        plan.saving.nodes_freed.len(),
+        3,
+        "{:#?}",
+        plan.items.iter().map(|i| &i.share).collect::<Vec<_>>()
+    );
+}

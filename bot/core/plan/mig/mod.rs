@@ -10,6 +10,8 @@ mod outcome;
 
 mod group;
 
+mod media;
+
 use std::collections::BTreeSet;
 
 use super::place::{self, Answer, Bound, Card, Placement, Wishes};
@@ -51,9 +53,10 @@ pub(super) struct Mig<'a, 'w> {
 pub(super) fn plan(request: &Request<'_>, weighed: &[Weighed<'_>]) -> Result<Plan, Vec<Reason>> {
     let (model_name, model) = one_model(request, weighed)?;
     let driver = ground::ground(request, Some(&model_name), request.catalog.find(&model.id)).driver;
-    let (chain, weighed) = chain_in_use(&model, driver.as_deref(), weighed);
+    let (chain, mut weighed) = chain_in_use(&model, driver.as_deref(), weighed);
+    let geometry = geometry(&model, &chain);
+    media::raise(&mut weighed, &chain, &geometry);
     let (model, weighed) = (&model, weighed.as_slice());
-    let geometry = geometry(model, &chain);
     let mig = Mig { request, weighed, model_name, model, chain, geometry };
     match request.pool.kind {
         PoolKind::Static => by_node(&mig),
