@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use slicewright_core::fit::Verdict;
+use slicewright_core::fit::{Holds, Verdict};
 use slicewright_core::plan::{
-    Alternative, CardUse, Confidence, NodeFate, NodeOutcome, Plan, Risk, RiskLevel, Step,
+    Alternative, CardUse, Confidence, Item, NodeFate, NodeOutcome, Plan, Risk, RiskLevel, Step,
 };
 use slicewright_core::policy::Method;
 use slicewright_core::units::counted;
@@ -180,6 +180,7 @@ impl Page {
 /// One line without markup, at most 72 characters.
 pub(super) fn title(plan: &Plan) -> String {
     let what = match plan.saving.cards_freed {
+        0 if plan.items.iter().any(Item::grows) => "Grow slices".to_owned(),
         0 => "Share GPUs".to_owned(),
         n => format!("Free {}", counted(n as usize, "GPU")),
     };
@@ -212,10 +213,11 @@ pub(super) fn draft(view: &View<'_>) -> Vec<String> {
 fn sentence(plan: &Plan) -> String {
     let saving = &plan.saving;
     let what = format!(
-        "Move {} of pool {} in cluster {} from whole cards ({}) to {}",
+        "Move {} of pool {} in cluster {} from {} ({}) to {}",
         counted(plan.items.len(), "workload"),
         tick(&plan.pool.pool),
         tick(&plan.pool.cluster),
+        held_today(plan),
         plan.model_name,
         match plan.method {
             Method::Mig => "MIG slices",
@@ -228,13 +230,33 @@ fn sentence(plan: &Plan) -> String {
         saving.per_month.as_ref().map_or_else(String::new, |money| format!(", about {money} a month"));
     let most = if saving.cards_of_autoscalers > 0 { " at the autoscalers' maximum" } else { "" };
     format!(
-        "{what}: frees {}{most} and {}{money}; {}. Risk: {}. Confidence: {}.",
-        counted(saving.cards_freed as usize, "GPU"),
+        "{what}: {}{}{most} and {}{money}; {}. Risk: {}. Confidence: {}.",
+        grown(plan),
+        format_args!("frees {}", counted(saving.cards_freed as usize, "GPU")),
         counted(n_nodes_freed(plan), "node"),
         trade_offs::in_short(plan.method),
         level(worst(plan)),
         confidence_word(plan.confidence),
     )
+}
+
+/// What the workloads hold that move.
+fn held_today(plan: &Plan) -> &'static str {
+    let on_slices = plan.items.iter().filter(|item| item.fit.holds != Holds::Whole).count();
+    match on_slices {
+        0 => "whole cards",
+        n if n == plan.items.len() => "other slices",
+        _ => "whole cards and other slices",
+    }
+}
+
+/// `2 of them run short of memory today; `, or nothing.
+fn grown(plan: &Plan) -> String {
+    let n = plan.items.iter().filter(|item| item.grows()).count();
+    if n == 0 {
+        return String::new();
+    }
+    format!("{n} of them {} short of memory today; ", if n == 1 { "runs" } else { "run" })
 }
 
 fn n_nodes_freed(plan: &Plan) -> usize {
@@ -245,6 +267,12 @@ fn n_nodes_freed(plan: &Plan) -> usize {
 fn gpus(plan: &Plan) -> String {
     let saving = &plan.saving;
     let (before, after) = (saving.cards_in_use_before, saving.cards_in_use_after);
+    if after > before {
+        return format!(
+            "none: {after} in use then, {before} today, {} in the pool; larger slices need more room",
+            saving.cards_before
+        );
+    }
     if saving.cards_of_autoscalers > 0 {
         let held = before - saving.cards_of_autoscalers;
         return format!(

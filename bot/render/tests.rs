@@ -33,6 +33,27 @@ fn a_mig_plan_on_the_local_forge() {
 }
 
 #[test]
+fn slices_that_grow_are_called_so() {
+    let mut sample = mig();
+    let saving = &mut sample.plan.saving;
+    (saving.cards_freed, saving.nodes_freed, saving.nodes_after) = (0, Vec::new(), saving.nodes_before);
+    (saving.cards_in_use_before, saving.cards_in_use_after) = (2, 3);
+    for item in &mut sample.plan.items {
+        item.fit.holds = slicewright_core::fit::Holds::Slice { profile: "1g.5gb".into() };
+    }
+    let n = sample.plan.items.len();
+    let got = body(&sample.view(Dialect::Local)).unwrap();
+    assert_eq!(got.title, "Grow slices in dc1/a100-40gb by MIG");
+    for said in [
+        "from other slices (NVIDIA A100".to_owned(),
+        format!("{n} of them run short of memory today; frees 0 GPUs and 0 nodes"),
+        "- **GPUs freed:** none: 3 in use then, 2 today".to_owned(),
+    ] {
+        assert!(got.body.contains(&said), "`{said}` is missing in:\n{}", got.body);
+    }
+}
+
+#[test]
 fn a_time_slicing_plan_on_github() {
     let got = body(&time_slicing().view(Dialect::GitHub)).unwrap();
     assert!(got.draft);

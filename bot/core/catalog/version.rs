@@ -100,6 +100,12 @@ pub struct ComputeCapability {
 }
 
 impl ComputeCapability {
+    /// MPS enforces a share of memory and threads for each client: from Volta on (CUDA documentation, Multi-Process
+    /// Service).
+    pub fn mps_limits_clients(self) -> bool {
+        self.major >= 7
+    }
+
     /// The most clients that one MPS server takes: 48 from 7.5 on, else 16
     /// (NVIDIA/k8s-device-plugin:cmd/mps-control-daemon/mps).
     pub fn mps_max_replicas(self) -> u32 {

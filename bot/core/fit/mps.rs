@@ -33,6 +33,14 @@ pub(super) fn candidate(question: &Question<'_>, needs: &Needs, out: &mut Vec<Ca
         );
     }
     reasons.extend(question.ground.mps_refused.clone());
+    if let Some(model) =
+        question.model.filter(|m| !m.compute_capability.is_some_and(|c| c.mps_limits_clients()))
+    {
+        reasons.push(Reason::new(
+            "mps-without-limits",
+            format!("MPS limits no client on {}: one could take the memory of all", model.title()),
+        ));
+    }
     match half {
         None => reasons.push(Reason::new("framebuffer-unknown", "the card's framebuffer is not known")),
         Some(half) if needs.memory > half => reasons.push(Reason::new(

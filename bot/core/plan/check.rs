@@ -106,7 +106,7 @@ fn savings(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>) {
         broken.push("cards before, after and freed do not add up".to_owned());
     }
     let frees = saving.cards_freed > 0 || saving.nodes_after < saving.nodes_before;
-    if !frees && !plan.items.iter().any(grows) {
+    if !frees && !plan.items.iter().any(super::Item::grows) {
         broken.push("the plan frees nothing, and nothing grows".to_owned());
     }
     if plan.pool_kind == PoolKind::Static
@@ -123,20 +123,6 @@ fn savings(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>) {
         if sum != total.micros {
             broken.push("the money does not equal the prices of the freed nodes".to_owned());
         }
-    }
-}
-
-/// It holds a slice that is too small for it.
-fn grows(item: &super::Item) -> bool {
-    match (&item.fit.holds, &item.fit.needs) {
-        (Holds::Slice { .. }, Some(needs)) => {
-            let holds = item.fit.considered.iter().find(|candidate| match &item.fit.holds {
-                Holds::Slice { profile } => candidate.name == *profile,
-                Holds::Whole => false,
-            });
-            holds.and_then(|candidate| candidate.memory).is_none_or(|memory| memory < needs.memory)
-        }
-        (Holds::Slice { .. } | Holds::Whole, _) => false,
     }
 }
 

@@ -303,6 +303,17 @@ pub struct Item {
     pub manual: Option<String>,
 }
 
+impl Item {
+    /// It holds a slice today that has less than it needs.
+    pub fn grows(&self) -> bool {
+        let (fit::Holds::Slice { profile }, Some(needs)) = (&self.fit.holds, &self.fit.needs) else {
+            return false;
+        };
+        let held = self.fit.considered.iter().find(|candidate| candidate.name == *profile);
+        held.and_then(|held| held.memory).is_none_or(|memory| memory < needs.memory)
+    }
+}
+
 /// A workload that stays as it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {

@@ -23,12 +23,15 @@ pub(super) fn unfit(node: &Node) -> Option<String> {
     Some(format!("it is cordoned, not ready or about to go (taint `{}`)", taint.key))
 }
 
-/// Whether its pods may run on the node. Where nothing is known of its constraints, only where they run today.
+/// Whether its pods may run on the node. Where nothing is known of its constraints, only where they run today; and not
+/// even there when the node no longer carries what they select, since they could not come back.
 pub(super) fn may_run(request: &Request<'_>, workload: &Workload, node: &Node) -> bool {
+    let declared = request.declared.of(&workload.id);
     if workload.pods.iter().any(|pod| pod.node == node.name) {
-        return true;
+        let other = |(key, value): (&String, &String)| node.label(key).is_some_and(|label| label != value);
+        return !declared.is_some_and(|declared| declared.node_selector.iter().any(other));
     }
-    request.declared.of(&workload.id).is_some_and(|declared| {
+    declared.is_some_and(|declared| {
         declared.pinned.is_none() && tolerates(declared, node) && selects(request, declared, node)
     })
 }

@@ -540,3 +540,73 @@ fn production_in_the_pool_moves_by_mig_although_time_slicing_of_the_others_frees
     assert_eq!((other.name.as_str(), other.n_cards), ("time-slicing ×7", Some(2)));
     assert!(other.reason.contains("production moves by MIG alone"), "{}", other.reason);
 }
+
+#[test]
+fn a_node_where_somebody_may_not_run_is_not_shared() {
+    let mut cluster = notebooks();
+    cluster.declared("nb-1").node_selector.insert("disk".into(), "nvme".into());
+    for node in &mut cluster.inventory.nodes {
+        node.labels.insert(sanitised_label("disk"), if node.name == "dev-1" { "nvme" } else { "ssd" }.into());
+    }
+    // Shared cards are for all of them, and only dev-1 would take everybody.
+    let plan = cluster.must_plan();
+    let labelled: Vec<String> =
+        super::super::tests::labels_of(&plan).into_iter().map(|(node, _)| node).collect();
+    assert_eq!(labelled, ["dev-1"]);
+    for node in &mut cluster.inventory.nodes {
+        node.labels.insert(sanitised_label("disk"), "ssd".into());
+    }
+    cluster.inventory.nodes[1].labels.insert(sanitised_label("disk"), "none".into());
+    assert_eq!(refused(&cluster), "may-not-run");
+}
+
+#[test]
+fn a_node_that_is_not_at_rest_is_left_out() {
+    let mut cluster = notebooks();
+    // An idle node with more cards would be the best of all.
+    cluster.node("dev-9", A10G, 4);
+    cluster.inventory.nodes[4].taints = cluster.inventory.nodes[0].taints.clone();
+    let shared = |cluster: &Cluster| super::super::tests::labels_of(&cluster.must_plan()).remove(0).0;
+    cluster.pool.frozen_nodes = BTreeSet::from(["dev-9".into()]);
+    assert_eq!(shared(&cluster), "dev-0");
+    cluster.pool.frozen_nodes = BTreeSet::from(["dev-*".into()]);
+    assert_eq!(refused(&cluster), "must-not-move");
+}
+
+#[test]
+fn a_card_takes_no_more_mps_clients_than_its_generation_does() {
+    let many = |model: &str| {
+        let mut cluster = Cluster::new("ml-dev");
+        cluster.declared.operator.mig_strategy = Some(MigStrategy::None);
+        cluster.rules = mps_notebooks().rules;
+        cluster.rules.push(rule(PolicySettings {
+            mps_max_replicas: Some(48),
+            headroom_min_mib: Some(1),
+            time_slicing_compute_limit: Some(crate::units::Ratio::ONE),
+            ..PolicySettings::default()
+        }));
+        for i in 0..50 {
+            let node = format!("n{i:02}");
+            cluster.node(&node, model, 1);
+            cluster.inventory.nodes[i].taints = vec![super::super::tests::taint("dedicated", "NoSchedule")];
+            cluster.workload(&format!("w{i:02}"), &[(&node, 0)], 100, 0.0);
+        }
+        cluster
+    };
+    for (model, most) in [("Tesla V100-SXM2-16GB", 16), ("Tesla T4", 48)] {
+        let plan = many(model).must_plan();
+        let replicas = plan.changes.iter().find_map(|change| match change {
+            Change::SetPluginConfig { replicas, .. } => Some(*replicas),
+            Change::SetMigConfig { .. }
+            | Change::LabelNodes { .. }
+            | Change::LabelGroup { .. }
+            | Change::SetWorkloadResource { .. }
+            | Change::PinWorkload { .. } => None,
+        });
+        assert_eq!(replicas, Some(most), "{model}");
+    }
+    // Before Volta nothing keeps a client within its share.
+    let kept = many("Tesla P100-PCIE-16GB").must_not_plan().kept;
+    let mps = kept[0].fit.considered.iter().find(|candidate| candidate.method == Method::Mps).unwrap();
+    assert_eq!(mps.reasons[0].code, "mps-without-limits");
+}
