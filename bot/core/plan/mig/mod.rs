@@ -8,6 +8,8 @@ mod change;
 
 mod outcome;
 
+mod few;
+
 mod group;
 
 mod media;
@@ -59,6 +61,7 @@ pub(super) fn plan(request: &Request<'_>, weighed: &[Weighed<'_>]) -> Result<Pla
     let (model, weighed) = (&model, weighed.as_slice());
     let mig = Mig { request, weighed, model_name, model, chain, geometry };
     match request.pool.kind {
+        PoolKind::Static if request.pool.max_layouts.is_some() => few::within_layouts(&mig),
         PoolKind::Static => by_node(&mig),
         PoolKind::Elastic => group::by_group(&mig),
     }

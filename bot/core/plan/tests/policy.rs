@@ -121,6 +121,29 @@ fn a_plan_keeps_to_the_layouts_that_the_pool_allows() {
 }
 
 #[test]
+fn a_larger_slice_than_needed_pays_where_layouts_are_few() {
+    let mut cluster = Cluster::new("p");
+    let kinds = [("small", 6, 7_000, 0.19), ("middle", 2, 15_000, 0.2), ("large", 4, 15_000, 0.33)];
+    for (kind, n, peak, p99) in kinds {
+        for i in 0..n {
+            let node = format!("on-{kind}-{i}");
+            cluster.node(&node, A100, 1);
+            cluster.workload(&format!("{kind}-{i}"), &[(&node, 0)], peak, p99);
+        }
+    }
+    let share = |plan: &Plan| {
+        plan.items.iter().find(|item| item.fit.workload.name == "middle-0").map(|item| item.share.clone())
+    };
+    let free = cluster.must_plan();
+    assert_eq!((free.saving.nodes_freed.len(), share(&free).as_deref()), (6, Some("3g.20gb")));
+    // No card holds 2g, 3g and 4g. Six cards of 4g and 2g hold everybody when the middle ones take 4g; without that,
+    // whole cards for the large or the middle ones leave seven.
+    cluster.pool.max_layouts = Some(1);
+    let few = cluster.must_plan();
+    assert_eq!((few.saving.nodes_freed.len(), share(&few).as_deref()), (6, Some("4g.20gb")));
+}
+
+#[test]
 fn a_plan_that_breaks_a_rule_of_its_own_is_dropped_with_the_rule() {
     let cluster = two_layouts();
     cluster.ask(|request| {
