@@ -302,7 +302,7 @@ pub struct Resources {
     pub cpu_milli: u64,
     /// Bytes of memory.
     pub memory_bytes: u64,
-    /// Bytes of ephemeral storage; 0 where nobody asked.
+    /// Bytes of ephemeral storage; 0 where nobody asked, the most there is where a node does not state it.
     pub ephemeral_bytes: u64,
     /// Number of pods.
     pub pods: u64,
@@ -354,12 +354,18 @@ impl Resources {
         }
     }
 
-    /// Every figure of `self` is at most that of `room`. A room of 0 bytes of storage means "not stated".
+    /// What a node offers before anything of it was read: no CPU and memory, and no limit on storage and pods, which a
+    /// node need not state.
+    pub fn not_stated() -> Self {
+        Self { cpu_milli: 0, memory_bytes: 0, ephemeral_bytes: u64::MAX, pods: u64::MAX }
+    }
+
+    /// Every figure of `self` is at most that of `room`.
     pub fn fits_in(self, room: Self) -> bool {
         self.cpu_milli <= room.cpu_milli
             && self.memory_bytes <= room.memory_bytes
-            && (room.ephemeral_bytes == 0 || self.ephemeral_bytes <= room.ephemeral_bytes)
-            && (room.pods == 0 || self.pods <= room.pods)
+            && self.ephemeral_bytes <= room.ephemeral_bytes
+            && self.pods <= room.pods
     }
 }
 

@@ -383,8 +383,11 @@ impl Today {
             Q::Price => node.opencost_per_hour = Money::from_f64(value, "USD"),
             Q::PodsOnNodes => node.requested.get_or_insert_default().pods = whole(value),
             _ => {
-                let room = if kind == Q::Allocatable { &mut node.allocatable } else { &mut node.requested };
-                let room = room.get_or_insert_with(Resources::default);
+                let room = if kind == Q::Allocatable {
+                    node.allocatable.get_or_insert_with(Resources::not_stated)
+                } else {
+                    node.requested.get_or_insert_default()
+                };
                 match resource {
                     "cpu" => room.cpu_milli = whole((value * 1e3).round()),
                     "memory" => room.memory_bytes = whole(value),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::place::{Card, Site, Slot, Tenant};
+use super::super::place::{self, Card, Site, Slot, Tenant};
 use super::super::placement::{may_run, unfit};
 use super::super::{Request, Weighed};
 use super::Mig;
@@ -64,6 +64,7 @@ pub(super) fn lay_of_the_land<'a>(mig: &Mig<'a, '_>) -> Land<'a> {
                 max_surge: w.max_surge(request.declared),
                 spread: w.spread(request.pool),
                 sites: BTreeSet::new(),
+                elsewhere: 0,
                 needs: w
                     .pods
                     .iter()
@@ -101,6 +102,8 @@ pub(super) fn lay_of_the_land<'a>(mig: &Mig<'a, '_>) -> Land<'a> {
             .count();
         let all: usize = weighed[i].pods.iter().map(|pod| pod.cards.len() + pod.slices.len()).sum();
         let scattered = here != all;
+        let known = |pod: &&crate::inventory::Pod| land.sites.iter().any(|site| site.name == pod.node);
+        tenant.elsewhere = place::count(weighed[i].workload.pods.iter().filter(|pod| !known(pod)).count());
         if scattered || weighed[i].workload.gpus_per_pod > 1 {
             tenant.planned = u32::try_from(here).unwrap_or(u32::MAX);
         }

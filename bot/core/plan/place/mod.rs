@@ -57,6 +57,8 @@ pub(super) struct Tenant {
     pub(super) spread: Spread,
     /// Sites where its pods may run, by index: taints, selectors, and where they run today.
     pub(super) sites: BTreeSet<usize>,
+    /// Its pods that run on nodes which are not planned with.
+    pub(super) elsewhere: u32,
     /// What one pod needs besides the GPU. `None`: not known, so that it never changes its node.
     pub(super) needs: Option<Resources>,
 }

@@ -268,7 +268,7 @@ impl Search<'_, '_> {
     fn may_be_down(&self, tenant: usize) -> bool {
         match self.board.wishes.waves {
             Waves::AllowDowntime | Waves::Borrow => true,
-            Waves::SingleReplica => self.board.present(tenant) == 1,
+            Waves::SingleReplica => self.board.present(tenant) + self.board.tenants[tenant].elsewhere == 1,
             Waves::NoDowntime => false,
         }
     }
@@ -558,8 +558,27 @@ fn placed(
         waves: Vec::new(),
         together,
     };
+    if board.wishes.max_layouts.is_some_and(|most| n_layouts(&placement) > most as usize) {
+        return None;
+    }
     placement.waves = waves::order(board, &placement)?;
     Some(placement)
+}
+
+/// Different layouts of cards that are cut anew.
+fn n_layouts(placement: &Placement) -> usize {
+    let cards = placement.with_fate(Fate::Touched).flat_map(|site| &placement.cards[site]);
+    let layouts: BTreeSet<Vec<usize>> = cards
+        .filter_map(|card| match card {
+            Card::Cut(slots) => {
+                let mut kinds: Vec<usize> = slots.iter().map(|slot| slot.kind).collect();
+                kinds.sort_unstable();
+                Some(kinds)
+            }
+            Card::Whole(_) => None,
+        })
+        .collect();
+    layouts.len()
 }
 
 /// How good it is; `None` when nothing is gained.

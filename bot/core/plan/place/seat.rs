@@ -247,11 +247,15 @@ impl<'b, 'a> Floor<'b, 'a> {
         self.board.tenants[tenant].sites.contains(&node)
     }
 
-    /// A pod of the tenant has room on the node. Pods of unknown needs stay where they are.
+    /// A pod of the tenant has room on the node. Where that is not known, as many may come as stand there today.
     fn may_come(&self, tenant: usize, node: usize) -> bool {
         match (self.board.tenants[tenant].needs, self.room[node]) {
             (Some(needs), Some(room)) => needs.fits_in(room),
-            _ => self.board.pods[tenant].contains_key(&node),
+            _ => {
+                let here: u32 =
+                    self.spots[tenant].iter().filter(|((at, _), _)| *at == node).map(|(_, n)| n).sum();
+                self.board.pods[tenant].get(&node).is_some_and(|today| here < *today)
+            }
         }
     }
 

@@ -148,23 +148,9 @@ impl Tryout<'_, '_, '_> {
         }
     }
 
-    /// Everybody is apart as asked, and there are not too many layouts.
+    /// Everybody is apart as asked.
     fn judge(&self) -> Option<BTreeSet<usize>> {
         let board = self.floor.board;
-        if let Some(most) = board.wishes.max_layouts {
-            let layouts: BTreeSet<Vec<usize>> = self
-                .cuts
-                .values()
-                .map(|cut| {
-                    let mut kinds: Vec<usize> = cut.iter().map(|pod| pod.slot).collect();
-                    kinds.sort_unstable();
-                    kinds
-                })
-                .collect();
-            if layouts.len() > usize::try_from(most).unwrap_or(usize::MAX) {
-                return None;
-            }
-        }
         let moved = |tenant: &usize| self.floor.seats(*tenant, &self.tally.converted) > 0;
         let huddled: BTreeSet<usize> =
             (0..board.tenants.len()).filter(moved).filter(|tenant| self.floor.huddles(*tenant)).collect();

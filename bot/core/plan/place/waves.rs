@@ -30,23 +30,38 @@ pub(super) fn order(board: &Board<'_>, placement: &Placement) -> Option<Vec<Wave
     let mut yard = Yard::new(board, Some(placement));
     let (together, mut later): (Vec<usize>, Vec<usize>) =
         placement.with_fate(Fate::Touched).partition(|site| board.sites[*site].labelled_by_merge);
-    let mut waves = Vec::new();
+    let mut waves: Vec<Wave> = Vec::new();
     if !together.is_empty() {
-        waves.push(yard.allowed(yard.drain(&together))?);
-        yard.cut(&together);
+        waves.push(yard.go(yard.drain(&together))?);
     }
     while !later.is_empty() {
-        let best = later.iter().map(|site| yard.drain(&[*site])).min_by_key(|wave| {
+        let mut best = later.iter().map(|site| yard.drain(&[*site])).min_by_key(|drained| {
+            let wave = &drained.wave;
             (!yard.tolerates(wave), wave.down.len(), wave.fewer.len(), wave.sites.clone())
         })?;
-        let mut wave = yard.allowed(best)?;
-        // Nodes that nobody stands on can go along with any other.
-        let empty = later.iter().copied().filter(|site| !wave.sites.contains(site) && yard.is_empty(*site));
-        let with: Vec<usize> = wave.sites.iter().copied().chain(empty.collect::<Vec<_>>()).collect();
-        wave.sites = with;
-        later.retain(|site| !wave.sites.contains(site));
-        yard.cut(&wave.sites);
+        // Nodes that nobody stands on, or flees to, can go along with any other.
+        let fled_to: BTreeSet<usize> = best.moves.iter().map(|(_, _, to)| *to).collect();
+        let idle =
+            |site: &usize| !best.wave.sites.contains(site) && !fled_to.contains(site) && yard.is_empty(*site);
+        let along: Vec<usize> = later.iter().copied().filter(idle).collect();
+        best.wave.sites.extend(along);
+        later.retain(|site| !best.wave.sites.contains(site));
+        let wave = yard.go(best)?;
         waves.push(wave);
+    }
+    if let Some(first) = waves.first_mut() {
+        // The merge changes every template at once: who rolls without an extra pod gives one up for a slice that a
+        // later wave brings.
+        for tenant in yard.without_seats.clone() {
+            if board.present(tenant) + board.tenants[tenant].elsewhere == 1 {
+                first.down.insert(tenant);
+            } else {
+                first.fewer.insert(tenant);
+            }
+        }
+        if !yard.tolerates(first) {
+            return None;
+        }
     }
     Some(waves)
 }
@@ -56,8 +71,8 @@ pub(super) fn borrowed(board: &Board<'_>, placement: &Placement) -> u32 {
     let mut yard = Yard::new(board, Some(placement));
     placement.waves.iter().fold(0, |most, wave| {
         let drained = yard.drain(&wave.sites);
-        let needed = yard.to_borrow(&drained);
-        yard.cut(&wave.sites);
+        let needed = yard.to_borrow(&drained.wave);
+        yard.apply(&drained);
         most.max(needed)
     })
 }
@@ -65,7 +80,13 @@ pub(super) fn borrowed(board: &Board<'_>, placement: &Placement) -> u32 {
 /// Whether these sites may be drained together before anything is cut.
 pub(super) fn may_drain(board: &Board<'_>, sites: &[usize]) -> bool {
     let yard = Yard::new(board, None);
-    yard.tolerates(&yard.drain(sites))
+    yard.tolerates(&yard.drain(sites).wave)
+}
+
+/// What happens when sites are drained: the wave, and the pods that find another place: tenant, from, to.
+struct Drained {
+    wave: Wave,
+    moves: Vec<(usize, usize, usize)>,
 }
 
 /// The pool while it is changed.
@@ -79,6 +100,8 @@ struct Yard<'b, 'a> {
     free: Vec<Vec<u32>>,
     room: Vec<Option<Resources>>,
     done: BTreeSet<usize>,
+    /// Tenants that roll without an extra pod and had no slice to roll into when the first wave was cut.
+    without_seats: BTreeSet<usize>,
 }
 
 impl<'b, 'a> Yard<'b, 'a> {
@@ -103,7 +126,7 @@ impl<'b, 'a> Yard<'b, 'a> {
                 }
             }
         }
-        Self { board, placement, old, free, room, done: BTreeSet::new() }
+        Self { board, placement, old, free, room, done: BTreeSet::new(), without_seats: BTreeSet::new() }
     }
 
     fn is_empty(&self, site: usize) -> bool {
@@ -111,9 +134,10 @@ impl<'b, 'a> Yard<'b, 'a> {
     }
 
     /// What happens to pods when these sites are drained now.
-    fn drain(&self, sites: &[usize]) -> Wave {
+    fn drain(&self, sites: &[usize]) -> Drained {
         let (mut free, mut room) = (self.free.clone(), self.room.clone());
         let mut homeless: BTreeMap<usize, u32> = BTreeMap::new();
+        let mut moves = Vec::new();
         for site in sites {
             for (tenant, n) in &self.old[*site] {
                 let t = &self.board.tenants[*tenant];
@@ -128,6 +152,7 @@ impl<'b, 'a> Yard<'b, 'a> {
                         Some(to) => {
                             free[to][t.now] -= 1;
                             room[to] = room[to].map(|room| room.minus(t.needs.unwrap_or_default()));
+                            moves.push((*tenant, *site, to));
                         }
                         None => *homeless.entry(*tenant).or_insert(0) += 1,
                     }
@@ -136,17 +161,30 @@ impl<'b, 'a> Yard<'b, 'a> {
         }
         let (down, fewer) =
             homeless.iter().map(|(t, n)| (*t, *n)).partition::<Vec<_>, _>(|(t, n)| self.running(*t) <= *n);
-        Wave {
+        let wave = Wave {
             sites: sites.to_vec(),
             down: down.into_iter().map(|(t, _)| t).collect(),
             fewer: fewer.into_iter().map(|(t, _)| t).collect(),
             borrowed: 0,
+        };
+        Drained { wave, moves }
+    }
+
+    /// Drains and cuts, if that is allowed.
+    fn go(&mut self, drained: Drained) -> Option<Wave> {
+        let borrows = self.board.wishes.waves == Waves::Borrow;
+        let borrowed = if borrows { self.to_borrow(&drained.wave) } else { 0 };
+        if !self.tolerates(&drained.wave) {
+            return None;
         }
+        self.apply(&drained);
+        Some(Wave { borrowed, ..drained.wave })
     }
 
     /// Pods of the tenant that run now, old and new.
     fn running(&self, tenant: usize) -> u32 {
-        self.old.iter().filter_map(|site| site.get(&tenant)).sum::<u32>() + self.new_pods(tenant)
+        let old: u32 = self.old.iter().filter_map(|site| site.get(&tenant)).sum();
+        old + self.new_pods(tenant) + self.board.tenants[tenant].elsewhere
     }
 
     /// Seats in slices that exist for a tenant that moves.
@@ -166,14 +204,12 @@ impl<'b, 'a> Yard<'b, 'a> {
     fn tolerates(&self, wave: &Wave) -> bool {
         match self.board.wishes.waves {
             Waves::AllowDowntime | Waves::Borrow => true,
-            Waves::SingleReplica => wave.down.iter().all(|tenant| self.board.present(*tenant) == 1),
+            Waves::SingleReplica => wave
+                .down
+                .iter()
+                .all(|tenant| self.board.present(*tenant) + self.board.tenants[*tenant].elsewhere == 1),
             Waves::NoDowntime => wave.down.is_empty(),
         }
-    }
-
-    fn allowed(&self, wave: Wave) -> Option<Wave> {
-        let borrowed = if self.board.wishes.waves == Waves::Borrow { self.to_borrow(&wave) } else { 0 };
-        self.tolerates(&wave).then_some(Wave { borrowed, ..wave })
     }
 
     /// Nodes of the largest size that hold the pods of everybody who would be down.
@@ -187,21 +223,31 @@ impl<'b, 'a> Yard<'b, 'a> {
         pods.div_ceil(cards.max(1))
     }
 
-    /// The sites are cut; pods that move follow into what exists, the others come back to their cards.
-    fn cut(&mut self, sites: &[usize]) {
+    /// The sites are cut. Pods that fled stay where they found a place; pods of tenants that move follow into what exists.
+    fn apply(&mut self, drained: &Drained) {
         let Some(placement) = self.placement else { return };
-        self.done.extend(sites);
-        for site in sites {
+        for (tenant, from, to) in &drained.moves {
+            let t = &self.board.tenants[*tenant];
+            if let Some(n) = self.old[*from].get_mut(tenant) {
+                *n -= 1;
+            }
+            *self.old[*to].entry(*tenant).or_insert(0) += 1;
+            self.free[*to][t.now] -= 1;
+            self.room[*to] = self.room[*to].map(|room| room.minus(t.needs.unwrap_or_default()));
+        }
+        let first = self.done.is_empty();
+        self.done.extend(&drained.wave.sites);
+        for site in &drained.wave.sites {
             self.old[*site].retain(|tenant, _| !placement.converted.contains(tenant));
         }
-        let moved: Vec<usize> = placement
-            .converted
-            .iter()
-            .copied()
-            .filter(|tenant| self.new_pods(*tenant) >= self.board.present(*tenant))
-            .collect();
-        for tenant in moved {
+        for tenant in placement.converted.iter().copied() {
             let t = &self.board.tenants[tenant];
+            if self.new_pods(tenant) < self.board.present(tenant) {
+                if first && t.max_surge == 0 && self.new_pods(tenant) == 0 {
+                    self.without_seats.insert(tenant);
+                }
+                continue;
+            }
             for (site, old) in self.old.iter_mut().enumerate() {
                 if let Some(n) = old.remove(&tenant) {
                     self.free[site][t.now] += n;
