@@ -47,7 +47,7 @@ fn three_services_share_one_card_by_mig() {
         "- **Nodes freed:** 2 of 3: `dc1-gpu-08`, `dc1-gpu-09`",
         "- **Money:** $5,358 a month less. Price: $3.67 per node and hour, configured for pool `a100-40gb`. For the \
          bill to fall: a person has to take the 2 drained nodes out of service.",
-        "- the slices need 6 memory slices, and a card has 8: 1 card; no plan can use fewer",
+        "- the slices need 6 memory slices, and a card has 8: 1 card; these slices fit on no fewer",
         "With MIG, memory, compute and faults stay isolated by hardware.",
         "kubectl drain dc1-gpu-07 --ignore-daemonsets --delete-emptydir-data",
         "kubectl wait node/dc1-gpu-07 \

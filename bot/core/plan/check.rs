@@ -102,6 +102,18 @@ fn savings(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>) {
     if freed != saving.nodes_freed.iter().map(String::as_str).collect::<Vec<_>>() {
         broken.push("the freed nodes and the saving name different nodes".to_owned());
     }
+    if plan.pool_kind == PoolKind::Static {
+        let in_use = |node: &super::NodeOutcome| node.before.iter().filter(|c| **c != CardUse::Idle).count();
+        let before: usize = plan.nodes.iter().map(in_use).sum();
+        if saving.cards_in_use_before as usize != before + saving.cards_of_autoscalers as usize {
+            broken.push(format!("{before} cards are in use today, which the saving does not say"));
+        }
+        if saving.nodes_before as usize != plan.nodes.len()
+            || saving.nodes_after as usize + freed.len() != plan.nodes.len()
+        {
+            broken.push("the nodes before and after are not those of the plan".to_owned());
+        }
+    }
     if saving.cards_in_use_before.saturating_sub(saving.cards_in_use_after) != saving.cards_freed {
         broken.push("cards before, after and freed do not add up".to_owned());
     }
@@ -132,8 +144,15 @@ fn frozen(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>) {
             broken.push(format!("{} is frozen and would be changed", node.name));
         }
         for workload in &request.inventory.workloads {
-            if workload.gpus_per_pod > 1 && workload.pods.iter().any(|pod| pod.node == node.name) {
+            if !workload.pods.iter().any(|pod| pod.node == node.name) {
+                continue;
+            }
+            if workload.gpus_per_pod > 1 {
                 broken.push(format!("{} holds {}, whose pods take several cards", node.name, workload.id));
+            }
+            let opted_out = request.declared.of(&workload.id).is_some_and(|declared| declared.ignored);
+            if plan.method == Method::Mig && (opted_out || workload.is_batch() || workload.id.kind == "Pod") {
+                broken.push(format!("{} holds {}, whose pods are not moved", node.name, workload.id));
             }
         }
     }
@@ -218,9 +237,10 @@ fn sizes(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>) {
             broken.push(format!("{id}: `{}` is no slice of {}", item.share, model.id));
             continue;
         };
-        if policy.memory_need(peak.memory) > slice.memory_min {
-            broken
-                .push(format!("{id} peaks at {} and `{}` has {}", peak.memory, item.share, slice.memory_min));
+        let seen = request.measured.slice_memory.get(&plan.model_name).and_then(|seen| seen.get(&item.share));
+        let usable = seen.map_or(slice.memory_min, |seen| slice.memory_min.min(*seen));
+        if policy.memory_need(peak.memory) > usable {
+            broken.push(format!("{id} peaks at {} and `{}` has {usable}", peak.memory, item.share));
         }
         let need = profile.compute.map(|compute| policy.compute_need_milli(compute.p99));
         match (need, slice.sm, model.sm_total) {
@@ -260,6 +280,18 @@ fn selectors(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>) {
     for item in &plan.items {
         let Some(declared) = request.declared.of(&item.fit.workload) else { continue };
         let pinned = sharing::pinned(plan, &item.fit.workload);
+        for (key, value) in pinned_to(plan, &item.fit.workload) {
+            let other = |name: &&String| {
+                let node = request.inventory.node(name);
+                node.and_then(|node| node.label(key)).is_some_and(|label| label != value)
+            };
+            if let Some(node) = item.nodes_after.iter().find(other) {
+                broken.push(format!(
+                    "{} would select `{key}={value}`, which {node} does not carry",
+                    item.fit.workload
+                ));
+            }
+        }
         for (key, declared) in &declared.node_selector {
             let value = pinned.and_then(|selector| selector.get(key)).unwrap_or(declared);
             let product = key == "nvidia.com/gpu.product";
@@ -285,6 +317,20 @@ fn selectors(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>) {
     }
 }
 
+/// Selector entries that a new resource brings along.
+fn pinned_to<'p>(plan: &'p Plan, id: &WorkloadId) -> impl Iterator<Item = (&'p String, &'p String)> {
+    let pins = plan.changes.iter().filter_map(move |change| match change {
+        Change::SetWorkloadResource { workload, pin, .. } if workload == id => Some(pin),
+        Change::SetWorkloadResource { .. }
+        | Change::SetMigConfig { .. }
+        | Change::SetPluginConfig { .. }
+        | Change::LabelNodes { .. }
+        | Change::LabelGroup { .. }
+        | Change::PinWorkload { .. } => None,
+    });
+    pins.flatten()
+}
+
 /// Every pod that runs on the pool today has a card, a slice or a turn then.
 fn everyone_placed(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>) {
     let moved: BTreeSet<&WorkloadId> = plan.items.iter().map(|item| &item.fit.workload).collect();
@@ -295,15 +341,12 @@ fn everyone_placed(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>)
         let before = holdings(plan, &workload.id, |node| &node.before);
         let after = holdings(plan, &workload.id, |node| &node.after);
         if after < before {
-            broken.push(format!("{} holds {before} whole cards today and {after} then", workload.id));
+            broken.push(format!("{} has {before} places today and {after} then", workload.id));
         }
     }
 }
 
 fn holdings(plan: &Plan, id: &WorkloadId, cards: impl Fn(&super::NodeOutcome) -> &Vec<CardUse>) -> usize {
-    plan.nodes
-        .iter()
-        .flat_map(cards)
-        .filter(|card| matches!(card, CardUse::Whole { workload } if workload == id))
-        .count()
+    let cards = plan.nodes.iter().flat_map(cards);
+    cards.flat_map(seats::holders).filter(|holder| *holder == id).count()
 }

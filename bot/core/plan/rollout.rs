@@ -275,6 +275,14 @@ pub(super) fn operator_namespace<'a>(request: &Request<'a>) -> &'a str {
     request.declared.operator.namespace.as_deref().unwrap_or("gpu-operator")
 }
 
+/// Ends when the MIG manager says so.
+fn wait_for_state(node: &str, state: &str, timeout: &str) -> String {
+    format!(
+        "kubectl wait node/{node} --for=jsonpath='{{.metadata.labels.nvidia\\.com/mig\\.config\\.state}}'={state} \
+         --timeout={timeout}"
+    )
+}
+
 /// What these cards offer as resources, and how many.
 fn offers(cards: &[CardUse]) -> BTreeMap<String, usize> {
     let mut offers: BTreeMap<String, usize> = BTreeMap::new();
@@ -302,15 +310,29 @@ fn waits(node: &str, cards: &[CardUse]) -> Vec<String> {
 }
 
 fn wait_for_slices(node: &NodeOutcome) -> Step {
-    let slices: BTreeMap<String, usize> =
-        offers(&node.after).into_iter().filter(|(resource, _)| resource != "nvidia.com/gpu").collect();
+    let then = offers(&node.after);
+    let slices: BTreeMap<&str, usize> = then
+        .iter()
+        .filter(|(resource, _)| *resource != "nvidia.com/gpu")
+        .map(|(resource, n)| (resource.as_str(), *n))
+        .collect();
+    let shown: BTreeMap<&str, usize> =
+        if slices.is_empty() { then.iter().map(|(r, n)| (r.as_str(), *n)).collect() } else { slices };
     let mut chain: Vec<String> =
-        slices.iter().map(|(resource, n)| wait_for_allocatable(&node.name, resource, *n)).collect();
+        shown.iter().map(|(resource, n)| wait_for_allocatable(&node.name, resource, *n)).collect();
+    if node.before.iter().any(|card| matches!(card, CardUse::Slices { .. })) {
+        // It may offer as many of a kind already: then allocatable alone would say yes before anything has happened.
+        chain.insert(0, wait_for_state(&node.name, "success", MIG_TIMEOUT));
+    }
     chain.push(format!("kubectl uncordon {}", node.name));
-    let offers: Vec<String> = slices.iter().map(|(resource, n)| format!("{n} `{resource}`")).collect();
+    let mut commands = vec![chain.join(" &&\n")];
+    if node.before.iter().any(|card| matches!(card, CardUse::Slices { .. })) {
+        commands.insert(0, wait_for_state(&node.name, "pending", "5m"));
+    }
+    let offers: Vec<String> = shown.iter().map(|(resource, n)| format!("{n} `{resource}`")).collect();
     Step {
         what: format!("Wait for the slices on {}, then let pods come back.", node.name),
-        commands: vec![chain.join(" &&\n")],
+        commands,
         wait_for: Some(format!(
             "`nvidia.com/mig.config.state` is `success` and allocatable shows {}",
             offers.join(" and ")

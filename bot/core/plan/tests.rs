@@ -844,6 +844,29 @@ fn a_slice_that_is_too_small_grows_into_what_is_free() {
 }
 
 #[test]
+fn a_node_that_is_cut_already_is_waited_for_by_its_state_first() {
+    let cluster = three_services();
+    let mut then = applied(&cluster, &cluster.must_plan());
+    let id = WorkloadId::new("Deployment", "search", "embed-svc");
+    then.node("gpu-10", A100, 1);
+    then.workload("other", &[("gpu-10", 0)], 3_000, 0.05);
+    then.measured.profiles.get_mut(&id).unwrap().peak.as_mut().unwrap().memory = Mib(9_700);
+    let plan = then.must_plan();
+    let step = plan.rollout.iter().find(|step| step.what.starts_with("Wait for the slices on gpu-07"));
+    if let Some(step) = step {
+        assert!(step.commands[0].contains("mig\\.config\\.state}'=pending --timeout=5m"), "{step:#?}");
+    }
+    let back = plan.rollback.iter().find(|step| step.what.starts_with("Wait until gpu-07"));
+    if let Some(back) = back {
+        assert!(back.commands[0].contains("mig-2g\\.10gb}'=3"), "{back:#?}");
+    }
+    assert!(
+        step.is_some()
+            || plan.nodes.iter().all(|node| node.name != "gpu-07" || node.fate == NodeFate::Untouched)
+    );
+}
+
+#[test]
 fn four_small_workloads_that_decode_video_share_one_card() {
     let mut cluster = Cluster::new("a100-40gb");
     for i in 0..4 {

@@ -54,7 +54,7 @@ impl<'p> Stand<'p> {
     }
 }
 
-fn holders(card: &CardUse) -> Vec<&WorkloadId> {
+pub(super) fn holders(card: &CardUse) -> Vec<&WorkloadId> {
     match card {
         CardUse::Whole { workload } => vec![workload],
         CardUse::Slices { slices } => slices.iter().filter_map(|slice| slice.workload.as_ref()).collect(),
@@ -227,6 +227,24 @@ fn waves(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>) {
         .collect();
     if drained != touched {
         broken.push("the waves do not drain each node once that is to be cut".to_owned());
+    }
+    let first: BTreeSet<&str> =
+        plan.waves.iter().take(1).flat_map(|wave| &wave.nodes).map(String::as_str).collect();
+    let elsewhere = plan.nodes.iter().filter(|node| !first.contains(node.name.as_str()));
+    let refuge = elsewhere.flat_map(|node| &node.before).any(|card| match card {
+        CardUse::Idle => true,
+        CardUse::Slices { slices } => slices.iter().any(|slice| slice.workload.is_none()),
+        CardUse::Whole { .. } | CardUse::Shared { .. } | CardUse::Other { .. } => false,
+    });
+    for workload in request.inventory.workloads.iter().filter(|_| !refuge) {
+        let drained =
+            !workload.pods.is_empty() && workload.pods.iter().all(|pod| first.contains(pod.node.as_str()));
+        if drained && !plan.waves.iter().take(1).any(|wave| wave.down.contains(&workload.id)) {
+            broken.push(format!(
+                "{} has no pod while the first nodes are drained, and that is not said",
+                workload.id
+            ));
+        }
     }
     for id in plan.waves.iter().filter(|wave| wave.borrowed == 0).flat_map(|wave| &wave.down) {
         let n_pods = request.inventory.workload(id).map_or(0, |workload| workload.pods.len());

@@ -154,12 +154,14 @@ fn by_node(mig: &Mig<'_, '_>) -> Result<Plan, Vec<Reason>> {
     };
     let (found, bound) = match place::place(&mig.geometry, &land.tenants, &land.sites, wishes) {
         Answer::Gain(found, bound) => (found, bound),
-        Answer::NoOrder { nodes, borrowed } => return Err(vec![needs_downtime(request, &nodes, borrowed)]),
+        Answer::NoOrder { nodes, down, borrowed } => {
+            return Err(vec![needs_downtime(request, &nodes, &down, borrowed)]);
+        }
         Answer::Nothing(bound) => return Err(nothing_gained(mig, &land, &bound)),
     };
     let configs = Configs::new(mig, &found);
     let mut plan = Plan::of(request, Method::Mig, mig.model, &mig.model_name);
-    plan.kept = kept(mig.weighed, &found.converted);
+    plan.kept = kept_here(mig, &land, &found);
     plan.notes = land.notes.clone();
     plan.notes.extend(others_on_drained_nodes(&land, &found));
     plan.notes.extend(still_together(&land, &found));
@@ -167,7 +169,7 @@ fn by_node(mig: &Mig<'_, '_>) -> Result<Plan, Vec<Reason>> {
     plan.nodes = outcomes(mig, &land, &found);
     plan.items = items(mig, &land, &found);
     plan.waves = waves(mig, &land, &found);
-    plan.proof = proof(&land, &found, &bound, pool.goal);
+    plan.proof = proof(mig, &land, &found, &bound);
     let moved: Vec<&Weighed<'_>> = found.converted.iter().map(|i| &mig.weighed[*i]).collect();
     plan.alternatives = vec![nothing(&moved)];
     plan.saving = saving(request, &plan.nodes, autoscaled(mig, &land, &found.converted));
@@ -181,12 +183,37 @@ fn kept(weighed: &[Weighed<'_>], converted: &BTreeSet<usize>) -> Vec<super::Kept
         .map(|(_, w)| {
             let mut kept = w.kept();
             if kept.reasons.is_empty() {
-                let moved = "would fit a slice, but moving it frees nothing more for its restart";
-                kept.reasons.push(Reason::new("not-needed", moved));
+                kept.reasons
+                    .push(Reason::new("not-needed", "moving it would restart it and free nothing more"));
             }
             kept
         })
         .collect()
+}
+
+/// As [`kept`], where the nodes tell more.
+fn kept_here(mig: &Mig<'_, '_>, land: &Land<'_>, found: &Placement) -> Vec<super::Kept> {
+    let mut weighed = mig.weighed.to_vec();
+    for (i, w) in weighed.iter_mut().enumerate() {
+        let frozen = land
+            .sites
+            .iter()
+            .find(|site| site.frozen && site.cards.iter().flat_map(Card::holders).any(|holder| holder == i));
+        if land::slice_of(w).is_none() || found.converted.contains(&i) {
+            continue;
+        }
+        if let Some(site) = frozen {
+            let why = format!(
+                "a pod of it stands on {}, which must not change: it is frozen, or holds pods that are not moved",
+                site.name
+            );
+            w.held_back = Some(Reason::new("frozen-node", why));
+        } else if land.tenants[i].elsewhere > 0 {
+            let why = "some of its pods stand on nodes that are left out, and one pod template serves all";
+            w.held_back = Some(Reason::new("node-left-out", why));
+        }
+    }
+    kept(&weighed, &found.converted)
 }
 
 /// Whole cards that autoscalers may add: today, and for those that keep whole cards.
@@ -256,15 +283,15 @@ fn others_on_drained_nodes(land: &Land<'_>, found: &Placement) -> Vec<String> {
 }
 
 /// The only plans take all replicas of a workload down, which the pool's rules do not allow.
-fn needs_downtime(request: &Request<'_>, nodes: &[String], borrowed: u32) -> Reason {
+fn needs_downtime(request: &Request<'_>, nodes: &[String], down: &[String], borrowed: u32) -> Reason {
     let price = request.pool.prices.values().map(|price| &price.per_hour).max();
     let price = price.map_or_else(String::new, |price| format!(", at {price} an hour each"));
     Reason::new(
         "needs-downtime",
         format!(
-            "{} would have to be drained, with every replica of some workload on {} (`waves` allows {})",
-            nodes.join(", "),
-            if nodes.len() == 1 { "it" } else { "them" },
+            "{} would have to be drained, and {} would have no pod meanwhile (`waves` allows {})",
+            first_few(nodes, 5, ", "),
+            first_few(down, 3, ", "),
             match request.pool.waves {
                 Waves::SingleReplica => "that for workloads of one replica alone",
                 Waves::NoDowntime => "it for nobody",
@@ -302,14 +329,18 @@ fn nothing_gained(mig: &Mig<'_, '_>, land: &Land<'_>, bound: &Bound) -> Vec<Reas
 }
 
 /// Why the cuts cannot be fewer, and the nodes that stay neither; or how far from the bound it is.
-fn proof(land: &Land<'_>, found: &Placement, bound: &Bound, goal: Goal) -> Proof {
+fn proof(mig: &Mig<'_, '_>, land: &Land<'_>, found: &Placement, bound: &Bound) -> Proof {
     let mut sentences = Vec::new();
     let certificate = &found.cut.certificate;
     let mut rows: Vec<_> = certificate.rows.iter().enumerate().collect();
     rows.sort_by_key(|(i, row)| (Some(*i) != certificate.binding, std::cmp::Reverse(row.n_cards), *i));
     for (i, row) in rows.into_iter().filter(|(_, row)| row.needed > 0) {
         let binding = Some(i) == certificate.binding;
-        sentences.push(if binding { format!("{row}; no plan can use fewer") } else { format!("also {row}") });
+        sentences.push(if binding {
+            format!("{row}; these slices fit on no fewer")
+        } else {
+            format!("also {row}")
+        });
     }
     let cut_anew = |i: &usize| found.fates[*i] == Fate::Touched;
     let is_cut = |card: &&Card| matches!(card, Card::Cut(_));
@@ -318,9 +349,14 @@ fn proof(land: &Land<'_>, found: &Placement, bound: &Bound, goal: Goal) -> Proof
     let more = n_new.saturating_sub(found.cut.n_cards as usize);
     if more > 0 {
         sentences.push(format!(
-            "{} more {} cut, so that replicas are apart or run where they may",
+            "{} more {} cut, so that replicas are apart or run where they may{}",
             thousands(more as u64),
-            if more == 1 { "card is" } else { "cards are" }
+            if more == 1 { "card is" } else { "cards are" },
+            if mig.request.pool.max_layouts.is_some() {
+                ", within the layouts that the pool allows"
+            } else {
+                ""
+            }
         ));
     }
     let whole_then = found.cards.iter().flatten().filter(|card| matches!(card, Card::Whole(Some(_)))).count();
@@ -328,9 +364,9 @@ fn proof(land: &Land<'_>, found: &Placement, bound: &Bound, goal: Goal) -> Proof
         sentences.push(format!("{} stay whole", counted(whole_then, "card")));
     }
     let in_use = found.cards.iter().flatten().filter(|card| card.in_use()).count();
-    let (sentence, reached) = match goal {
+    let (sentence, reached) = match mig.request.pool.goal {
         Goal::Bill => kept_nodes(land, found, bound),
-        Goal::Capacity => busy_cards(in_use, bound),
+        Goal::Capacity => busy_cards(in_use + autoscaled(mig, land, &found.converted).after as usize, bound),
     };
     sentences.extend(sentence);
     Proof { n_cards: place::count(in_use), proven: certificate.proven && more == 0 && reached, sentences }
@@ -344,16 +380,17 @@ fn kept_nodes(land: &Land<'_>, found: &Placement, bound: &Bound) -> (Option<Stri
         .filter(|(_, fate)| **fate != Fate::Freed)
         .map(|(s, _)| s)
         .collect();
+    let cost: i64 = kept.iter().map(|site| site.cost).sum();
     if kept.len() == land.sites.len() {
-        return (None, true);
+        return (None, cost == bound.cost);
     }
     let least = bound.n_nodes as usize;
-    let cost: i64 = kept.iter().map(|site| site.cost).sum();
     if cost == bound.cost {
         let sentence = format!(
-            "whoever moves into slices, the pods need {} at least and so {}: no plan can keep less",
+            "whoever moves into slices, the pods need {} at least, and no nodes that hold so many cost less than the {} \
+             that stay",
             counted(bound.n_cards as usize, "card"),
-            counted(least, "node")
+            kept.len()
         );
         return (Some(sentence), true);
     }

@@ -163,11 +163,12 @@ impl Placement {
 pub(super) enum Answer {
     /// Something is gained.
     Gain(Box<Placement>, Bound),
-    /// Something would be gained, but not in an order that the pool's `waves` allow: the pods that would be without a
-    /// card meanwhile, by name, and the nodes to borrow so that none is.
+    /// Something would be gained, but not in an order that the pool's `waves` allow.
     NoOrder {
         /// Nodes that would be drained.
         nodes: Vec<String>,
+        /// Workloads that would have no pod meanwhile.
+        down: Vec<String>,
         /// Nodes of the largest size of the pool that would have to be borrowed.
         borrowed: u32,
     },
@@ -187,6 +188,15 @@ pub(super) fn place(geometry: &Geometry, tenants: &[Tenant], sites: &[Site], wis
         if let Some(placement) = search::search(&lenient, &bound) {
             return Answer::NoOrder {
                 nodes: placement.with_fate(Fate::Touched).map(|i| sites[i].name.clone()).collect(),
+                down: {
+                    let down: BTreeSet<&String> = placement
+                        .waves
+                        .iter()
+                        .flat_map(|wave| &wave.down)
+                        .map(|tenant| &tenants[*tenant].key)
+                        .collect();
+                    down.into_iter().cloned().collect()
+                },
                 borrowed: waves::borrowed(&lenient, &placement),
             };
         }

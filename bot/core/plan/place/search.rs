@@ -530,7 +530,9 @@ fn arrange(board: &Board<'_>, fates: &[Fate], tally: &Tally<'_, '_>) -> Result<P
                 continue;
             }
         };
-        return placed(board, floor, tally, cut, together).ok_or(None);
+        if let Some(placement) = placed(board, floor, tally, cut, together) {
+            return Ok(placement);
+        }
     }
     if board.sites.len() <= SMALL {
         let mut floor = Floor::new(board, fates, &tally.converted);

@@ -406,10 +406,11 @@ fn labels_of_one_merge_drain_their_nodes_together() {
 fn where_no_order_is_allowed_the_nodes_to_borrow_are_said() {
     let pool = pool(&[Some(1), Some(1)], vec![site("a", whole(&[0])), site("b", whole(&[1]))]);
     let strict = Wishes { waves: Waves::NoDowntime, ..wishes(Goal::Bill) };
-    let Answer::NoOrder { nodes, borrowed } = place(&geometry(), &pool.tenants, &pool.sites, strict) else {
+    let Answer::NoOrder { nodes, down, borrowed } = place(&geometry(), &pool.tenants, &pool.sites, strict)
+    else {
         panic!("an order was found")
     };
-    assert_eq!((nodes, borrowed), (vec!["a".to_owned()], 1));
+    assert_eq!((nodes, down, borrowed), (vec!["a".to_owned()], vec!["t0".to_owned()], 1));
     let (placement, _) = gain(&pool, Wishes { waves: Waves::Borrow, ..strict });
     assert_eq!(placement.waves[0].borrowed, 1);
 }
@@ -512,4 +513,78 @@ fn a_limit_on_layouts_is_kept() {
     assert!(layouts(&free) > 1, "{free:#?}");
     let (few, _) = gain(&pool, Wishes { max_layouts: Some(1), ..wishes(Goal::Bill) });
     assert_eq!(layouts(&few), 1, "{few:#?}");
+}
+
+#[test]
+fn an_idle_card_is_promised_to_one_pod_only() {
+    // Two nodes are cut one after the other, each with a service that must not be down, and one idle card.
+    let by_hand = |name: &str, cards| Site { labelled_by_merge: false, ..site(name, cards) };
+    let pool = pool(
+        &[Some(2), Some(2), Some(2), Some(2), None],
+        vec![
+            by_hand("a", whole(&[0])),
+            by_hand("b", whole(&[1])),
+            by_hand("c", whole(&[2])),
+            by_hand("d", whole(&[3])),
+            by_hand("e", vec![Card::Whole(Some(4)), Card::Whole(None)]),
+        ],
+    );
+    let strict = Wishes { waves: Waves::NoDowntime, ..wishes(Goal::Bill) };
+    let (placement, _) = gain(&pool, strict);
+    for wave in &placement.waves {
+        assert!(wave.down.is_empty(), "{:#?}", placement.waves);
+    }
+    // With the card taken, one of them has to be down.
+    let mut full = pool;
+    full.sites[4].cards[1] = Card::Whole(Some(4));
+    full.tenants[4].planned = 2;
+    let answer = place(&geometry(), &full.tenants, &full.sites, strict);
+    assert!(matches!(answer, Answer::NoOrder { .. }), "{answer:#?}");
+}
+
+#[test]
+fn a_pod_without_surge_is_down_until_a_later_wave_brings_its_slice() {
+    let by_hand = |name: &str, cards| Site { labelled_by_merge: false, ..site(name, cards) };
+    let sites = |surge: u32| {
+        let mut pool = pool(
+            &[Some(3), Some(3), Some(3)],
+            vec![
+                by_hand("a", vec![Card::Whole(Some(0)), Card::Whole(None)]),
+                by_hand("b", vec![Card::Whole(Some(1)), Card::Whole(None)]),
+                by_hand("c", whole(&[2])),
+            ],
+        );
+        pool.tenants.iter_mut().for_each(|tenant| tenant.max_surge = surge);
+        pool
+    };
+    // One 4g a card: three cards on two nodes, so that a wave after the merge may be needed.
+    let strict = Wishes { waves: Waves::NoDowntime, concurrent_rollouts: 0, ..wishes(Goal::Bill) };
+    for surge in [0, 1] {
+        let pool = sites(surge);
+        if let Answer::Gain(placement, _) = place(&geometry(), &pool.tenants, &pool.sites, strict) {
+            let later: BTreeSet<usize> =
+                placement.waves.iter().skip(1).flat_map(|wave| wave.sites.iter().copied()).collect();
+            let only_later = |tenant: &usize| {
+                let seats: BTreeSet<usize> = (0..placement.cards.len())
+                    .filter(|i| placement.cards[*i].iter().flat_map(Card::holders).any(|h| h == *tenant))
+                    .collect();
+                placement.converted.contains(tenant) && seats.is_subset(&later)
+            };
+            assert!(surge > 0 || !(0..3).any(|tenant| only_later(&tenant)), "{placement:#?}");
+        }
+    }
+}
+
+#[test]
+fn a_node_without_a_pod_slot_left_takes_nobody() {
+    let mut pool = pool(&[Some(1), Some(1)], vec![site("a", whole(&[0])), site("b", whole(&[1]))]);
+    for tenant in &mut pool.tenants {
+        tenant.needs = Some(Resources { pods: 1, ..Resources::default() });
+    }
+    for site in &mut pool.sites {
+        // One slot for the pod that stands there, and none besides.
+        site.room = Some(Resources { pods: 1, ..Resources::not_stated() });
+    }
+    let answer = place(&geometry(), &pool.tenants, &pool.sites, wishes(Goal::Bill));
+    assert!(matches!(answer, Answer::Nothing(_)), "{answer:#?}");
 }
