@@ -282,7 +282,7 @@ pub struct PoolSettings {
     pub spare_cards: Option<u32>,
     /// Workloads that may roll at the same time. Default 1.
     pub concurrent_rollouts: Option<u32>,
-    /// Most different MIG layouts of the pool's cards. Default: no limit.
+    /// Most different MIG layouts of the cards that a plan cuts anew. Default: no limit.
     pub max_layouts: Option<u32>,
     /// Nodes that must not be touched, by name, `*` allowed; those of all layers together.
     pub frozen_nodes: BTreeSet<String>,
