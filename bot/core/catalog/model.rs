@@ -303,6 +303,11 @@ impl GpuModel {
         self.framebuffer.into_iter().chain(self.framebuffer_seen.iter().copied()).min()
     }
 
+    /// The smallest framebuffer known of the model or seen of it in the cluster: what sharing starts from.
+    pub fn framebuffer_with(&self, seen: Option<Mib>) -> Option<Mib> {
+        self.smallest_framebuffer().into_iter().chain(seen).min()
+    }
+
     /// The profile of this name, or of this name on another driver branch.
     pub fn profile(&self, name: ProfileName) -> Option<&MigProfile> {
         let current = self.profiles.iter().find(|profile| profile.name == name);

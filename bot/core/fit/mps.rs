@@ -4,9 +4,8 @@
 //! client decides for all of its card. How many share a card is the question of `pack`.
 
 use super::mig::decided;
-use super::time_slicing::usable;
+use super::time_slicing::{framebuffer, usable};
 use super::{Candidate, Needs, Question, Reason, milli};
-use crate::catalog::GpuModel;
 use crate::pack::mps::{memory_share, threads_milli};
 use crate::policy::Method;
 use crate::units::Mib;
@@ -76,10 +75,4 @@ pub(super) fn candidate(question: &Question<'_>, needs: &Needs, out: &mut Vec<Ca
         sm: None,
         chain_index: None,
     });
-}
-
-/// What the server divides: the smallest framebuffer seen or known.
-fn framebuffer(question: &Question<'_>) -> Option<Mib> {
-    let known = question.model.and_then(GpuModel::smallest_framebuffer);
-    known.into_iter().chain(question.ground.smallest_framebuffer).min()
 }

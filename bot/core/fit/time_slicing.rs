@@ -95,11 +95,11 @@ pub(super) fn candidate(question: &Question<'_>, needs: &Needs, obstacles: &[Obs
 
 /// What the largest peaks together may take: a share of the smallest framebuffer seen or known.
 pub(super) fn usable(question: &Question<'_>) -> Option<Mib> {
-    let known = question.model.and_then(crate::catalog::GpuModel::smallest_framebuffer);
+    Some(framebuffer(question)?.share_floor(question.policy.time_slicing.usable_share))
+}
+
+/// What pods of a card share: the smallest framebuffer seen or known.
+pub(super) fn framebuffer(question: &Question<'_>) -> Option<Mib> {
     let seen = question.ground.smallest_framebuffer;
-    let smallest = match (known, seen) {
-        (Some(known), Some(seen)) => known.min(seen),
-        (known, seen) => known.or(seen)?,
-    };
-    Some(smallest.share_floor(question.policy.time_slicing.usable_share))
+    question.model.map_or(seen, |model| model.framebuffer_with(seen))
 }

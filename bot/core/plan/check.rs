@@ -39,7 +39,17 @@ pub fn check(request: &Request<'_>, plan: &Plan) -> Vec<String> {
             }
             sizes(request, plan, &mut broken);
         }
-        Method::TimeSlicing | Method::Mps => sharing::shared_cards(request, plan, &mut broken),
+        Method::TimeSlicing | Method::Mps => {
+            sharing::shared_cards(request, plan, &mut broken);
+            if plan.pool_kind == PoolKind::Static {
+                seats::seats(request, plan, &mut broken);
+            } else if request.pool.spare_cards > 0 {
+                broken.push(format!(
+                    "{} cards must stay idle, and every node of the group would be shared",
+                    request.pool.spare_cards
+                ));
+            }
+        }
         Method::KeepWhole => broken.push("a plan must share cards in some way".to_owned()),
     }
     selectors(request, plan, &mut broken);

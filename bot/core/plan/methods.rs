@@ -3,7 +3,10 @@
 //! Every way that policy allows is planned in full, and the plans are compared by what they free. Production moves by
 //! MIG alone; on a tie hardware isolation wins.
 
-use super::{Alternative, Goal, Plan, PluginSharing, Request, Weighed, held_back, mig, time_slicing};
+use super::{
+    Alternative, Goal, Plan, PluginSharing, Request, Weighed, held_back, mig, refuse_mixed_nodes,
+    time_slicing,
+};
 use crate::fit::{Reason, Verdict};
 use crate::policy::Method;
 use crate::units::counted;
@@ -27,7 +30,7 @@ pub(super) fn choose_method(request: &Request<'_>, weighed: &[Weighed<'_>]) -> R
             Method::Mps => time_slicing::plan(request, &weighed, PluginSharing::Mps),
             Method::KeepWhole => continue,
         };
-        match made {
+        match made.and_then(|plan| refuse_mixed_nodes(request, plan)) {
             Ok(plan) => plans.push(plan),
             Err(reasons) => refused.push((method, reasons)),
         }
@@ -39,10 +42,11 @@ pub(super) fn choose_method(request: &Request<'_>, weighed: &[Weighed<'_>]) -> R
     let best = plans
         .iter()
         .enumerate()
-        .max_by_key(|(i, plan)| (production(plan), gain(request.pool.goal, plan), std::cmp::Reverse(*i)))
+        .max_by_key(|(i, plan)| (production(plan), plan.gain(request.pool.goal), std::cmp::Reverse(*i)))
         .map(|(i, _)| i);
     let Some(best) = best else {
-        // The way that was looked at first is the one that most workloads would get.
+        // One way has to speak for all: the one that isolates most is the one that people would rather have, so that
+        // what forbids it is what they would change first.
         return Err(refused.into_iter().next().map_or_else(
             || vec![Reason::new("nothing-fits", "no workload of this pool may get less than a whole card")],
             |(_, reasons)| reasons,
@@ -51,7 +55,7 @@ pub(super) fn choose_method(request: &Request<'_>, weighed: &[Weighed<'_>]) -> R
     let mut plan = plans.swap_remove(best);
     let mut others: Vec<(usize, Alternative)> = Vec::new();
     for other in &plans {
-        others.push((rank(other.method), lost(&plan, other, production(&plan))));
+        others.push((rank(other.method), lost(request.pool.goal, &plan, other, production(&plan))));
     }
     for (method, reasons) in &refused {
         others.push((rank(*method), impossible(*method, reasons)));
@@ -90,24 +94,16 @@ fn by_method<'a>(request: &Request<'_>, weighed: &[Weighed<'a>], method: Method)
         };
         if verdict != w.fit.verdict {
             w.fit.verdict = verdict;
-            w.held_back = held_back(request, w.workload, w.policy, &w.fit, w.pods.len());
+            w.held_back = held_back(request, w);
         }
     }
     weighed
 }
 
-/// Nodes under `bill`, cards under `capacity`.
-fn gain(goal: Goal, plan: &Plan) -> u32 {
-    match goal {
-        Goal::Bill => plan.saving.nodes_before.saturating_sub(plan.saving.nodes_after),
-        Goal::Capacity => plan.saving.cards_freed,
-    }
-}
-
 fn frees(plan: &Plan) -> String {
     format!(
         "{} and {}",
-        counted(gain(Goal::Bill, plan) as usize, "node"),
+        counted(plan.gain(Goal::Bill) as usize, "node"),
         counted(plan.saving.cards_freed as usize, "card")
     )
 }
@@ -119,8 +115,8 @@ fn called(plan: &Plan) -> String {
     }
 }
 
-/// A way that works and frees less, or as much with less isolation.
-fn lost(plan: &Plan, other: &Plan, production: bool) -> Alternative {
+/// A way that works and frees less, or as much and stands behind: the rule that decided is said last.
+fn lost(goal: Goal, plan: &Plan, other: &Plan, production: bool) -> Alternative {
     let isolation = match other.method {
         Method::Mig => "isolates memory, compute and faults by hardware",
         Method::TimeSlicing => "isolates neither memory nor faults",
@@ -128,12 +124,20 @@ fn lost(plan: &Plan, other: &Plan, production: bool) -> Alternative {
         Method::KeepWhole => "shares nothing",
     };
     let moved = |plan: &Plan| counted(plan.items.len(), "workload");
-    let production = if production { "; production moves by MIG alone" } else { "" };
+    let decided = if production {
+        "; production moves by MIG alone"
+    } else if plan.gain(goal) > other.gain(goal) {
+        ""
+    } else if plan.method == Method::Mig {
+        "; both free as much, and then the way that isolates by hardware is taken"
+    } else {
+        "; both free as much, and then time-slicing goes before MPS, which NVIDIA calls experimental in the device plugin"
+    };
     Alternative {
         name: called(other),
         n_cards: Some(other.proof.n_cards),
         reason: format!(
-            "moves {} and frees {}, this way moves {} and frees {}; {isolation}{production}",
+            "moves {} and frees {}, this way moves {} and frees {}; {isolation}{decided}",
             moved(other),
             frees(other),
             moved(plan),

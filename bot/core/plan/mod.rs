@@ -43,7 +43,7 @@ use serde::{Deserialize, Serialize};
 use crate::catalog::{Catalog, GpuModel};
 use crate::fit::{self, FitReport, Question, Reason, Verdict};
 use crate::ids::{PoolId, WorkloadId};
-use crate::inventory::{Declared, Inventory, Workload};
+use crate::inventory::{Declared, Inventory, Resources, Workload};
 use crate::policy::{Method, Policy};
 use crate::units::Mib;
 use crate::usage::Measured;
@@ -131,6 +131,31 @@ impl Plan {
             notes: Vec::new(),
             overrides: Vec::new(),
             fingerprint: String::new(),
+        }
+    }
+}
+
+impl Plan {
+    /// What it frees by this goal: whole nodes under `bill`, whole cards under `capacity`. Of named nodes, each idle one
+    /// that is needed then takes back one that goes; in a group that comes and goes idle nodes are not counted at all.
+    pub(crate) fn gain(&self, goal: Goal) -> u32 {
+        let held = |cards: &[CardUse]| {
+            cards.iter().any(|card| match card {
+                CardUse::Idle => false,
+                CardUse::Slices { slices } => slices.iter().any(|slice| slice.workload.is_some()),
+                CardUse::Whole { .. } | CardUse::Shared { .. } | CardUse::Other { .. } => true,
+            })
+        };
+        let newly_used = match self.pool_kind {
+            PoolKind::Static => self.nodes.iter().filter(|n| !held(&n.before) && held(&n.after)).count(),
+            PoolKind::Elastic => 0,
+        };
+        match goal {
+            Goal::Bill => {
+                let fewer = self.saving.nodes_before.saturating_sub(self.saving.nodes_after);
+                fewer.saturating_sub(u32::try_from(newly_used).unwrap_or(u32::MAX))
+            }
+            Goal::Capacity => self.saving.cards_freed,
         }
     }
 }
@@ -584,6 +609,15 @@ impl Weighed<'_> {
         self.policy.spread.unwrap_or(pool.spread)
     }
 
+    /// The largest request of its pods here, figure by figure. `None`: it has none, or one is not known.
+    pub(crate) fn largest_pod(&self) -> Option<Resources> {
+        self.pods
+            .iter()
+            .map(|pod| pod.requests.map(Resources::from))
+            .reduce(|a, b| Some(a?.larger(b?)))
+            .flatten()
+    }
+
     /// The candidate that the verdict chose.
     pub(crate) fn chosen(&self) -> Option<&fit::Candidate> {
         match &self.fit.verdict {
@@ -623,8 +657,7 @@ pub fn plan(request: &Request<'_>) -> Outcome {
     if weighed.is_empty() {
         return nothing(vec![Reason::new("no-workloads", "no pod holds a GPU here")], &weighed);
     }
-    let made = methods::choose_method(request, &weighed);
-    match made.and_then(|plan| refuse_mixed_nodes(request, plan)) {
+    match methods::choose_method(request, &weighed) {
         Ok(plan) => Outcome::Plan(Box::new(finish(request, plan))),
         Err(reasons) => nothing(reasons, &weighed),
     }
@@ -664,20 +697,17 @@ fn weigh<'a>(request: &Request<'a>) -> Vec<Weighed<'a>> {
             continue;
         }
         let fit = weigh_one(request, workload);
-        let held_back = held_back(request, workload, policy, &fit, pods.len());
-        weighed.push(Weighed { workload, policy, fit, pods, held_back });
+        let mut one = Weighed { workload, policy, fit, pods, held_back: None };
+        one.held_back = held_back(request, &one);
+        weighed.push(one);
     }
     weighed
 }
 
 /// Reasons outside the fit to leave a workload as it is.
-fn held_back(
-    request: &Request<'_>,
-    workload: &Workload,
-    policy: &Policy,
-    fit: &FitReport,
-    pods_here: usize,
-) -> Option<Reason> {
+fn held_back(request: &Request<'_>, weighed: &Weighed<'_>) -> Option<Reason> {
+    let Weighed { workload, policy, fit, pods, .. } = weighed;
+    let pods_here = pods.len();
     if !matches!(fit.verdict, Verdict::Mig { .. } | Verdict::TimeSlicing | Verdict::Mps) {
         return None;
     }
@@ -696,8 +726,10 @@ fn held_back(
             ),
         ));
     }
-    let needs_edit = matches!(fit.verdict, Verdict::Mig { .. });
-    if !needs_edit || policy.manual_edits == crate::policy::ManualEdits::Allow {
+    if matches!(fit.verdict, Verdict::TimeSlicing | Verdict::Mps) {
+        return time_slicing::together(request, weighed);
+    }
+    if policy.manual_edits == crate::policy::ManualEdits::Allow {
         return None;
     }
     match request.declared.of(&workload.id) {

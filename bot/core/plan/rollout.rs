@@ -114,17 +114,18 @@ fn nodes_of<'p>(plan: &'p Plan, wave: &Wave) -> Vec<&'p NodeOutcome> {
 fn drain_wave(plan: &Plan, wave: &Wave, request: &Request<'_>, when: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     if wave.borrowed > 0 {
-        steps.push(borrow(wave, request));
+        steps.push(borrow(wave, request, "slices"));
     }
     steps.extend(nodes_of(plan, wave).into_iter().map(|node| drain_for_mig(wave, node, when)));
     steps
 }
 
-fn borrow(wave: &Wave, request: &Request<'_>) -> Step {
+/// Borrows the wave's nodes until `what` exist on those that are drained.
+pub(super) fn borrow(wave: &Wave, request: &Request<'_>, what: &str) -> Step {
     let nodes = counted(wave.borrowed as usize, "node");
     let price = request.pool.prices.values().map(|price| &price.per_hour).max();
     let mut step = step(
-        format!("Borrow {nodes} of the same kind, until the slices on {} exist.", wave.nodes.join(", ")),
+        format!("Borrow {nodes} of the same kind, until the {what} on {} exist.", wave.nodes.join(", ")),
         Vec::new(),
     );
     step.wait_for = Some(format!("the borrowed {nodes} offer `nvidia.com/gpu`"));

@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::pool::{Spread, Waves};
 use super::super::{CardUse, Item, NodeFate, NodeOutcome, Plan, Request};
+use super::sharing;
 use crate::ids::WorkloadId;
 use crate::inventory::Resources;
+use crate::policy::Method;
 
-/// Rules about nodes and pods, for pools of named nodes.
+/// Rules about nodes and pods, for pools of named nodes, however their cards are shared.
 pub(super) fn seats(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>) {
     for node in &plan.nodes {
         fate(node, broken);
@@ -16,7 +18,9 @@ pub(super) fn seats(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>
     let after = Stand::new(plan, |node| &node.after);
     spread(request, plan, &before, &after, broken);
     room(request, plan, &before, &after, broken);
-    rolling_updates(request, plan, broken);
+    if plan.method == Method::Mig {
+        rolling_updates(request, plan, broken);
+    }
     spare(request, plan, broken);
     waves(request, plan, broken);
 }
@@ -84,25 +88,18 @@ fn fate(node: &NodeOutcome, broken: &mut Vec<String>) {
     }
 }
 
-/// The slices of each card; `None`: not cut.
+/// The slices of each card, or that it is shared; `None`: neither.
 fn shapes(cards: &[CardUse]) -> Vec<Option<Vec<&str>>> {
-    let shape = |card: &CardUse| match card {
-        CardUse::Slices { .. } => true,
-        CardUse::Idle | CardUse::Whole { .. } | CardUse::Shared { .. } | CardUse::Other { .. } => false,
-    };
     cards
         .iter()
-        .map(|card| {
-            shape(card).then(|| match card {
-                CardUse::Slices { slices } => {
-                    let mut names: Vec<&str> = slices.iter().map(|slice| slice.profile.as_str()).collect();
-                    names.sort_unstable();
-                    names
-                }
-                CardUse::Idle | CardUse::Whole { .. } | CardUse::Shared { .. } | CardUse::Other { .. } => {
-                    Vec::new()
-                }
-            })
+        .map(|card| match card {
+            CardUse::Slices { slices } => {
+                let mut names: Vec<&str> = slices.iter().map(|slice| slice.profile.as_str()).collect();
+                names.sort_unstable();
+                Some(names)
+            }
+            CardUse::Shared { .. } => Some(vec!["shared"]),
+            CardUse::Idle | CardUse::Whole { .. } | CardUse::Other { .. } => None,
         })
         .collect()
 }
@@ -122,7 +119,8 @@ fn spread(
         let asked = request.policies.get(*id).and_then(|policy| policy.spread).unwrap_or(request.pool.spread);
         let together = match asked {
             Spread::None => false,
-            Spread::Card => moved && spots.len() < 2,
+            // Which replica of a shared card a pod gets is chosen by nobody here: seats on two cards prove nothing.
+            Spread::Card => moved && (spots.len() < 2 || plan.method != Method::Mig),
             Spread::Node => stood > 1 && after.nodes(id).len() < 2,
         };
         if n > 1 && together {
@@ -215,18 +213,18 @@ fn spare(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>) {
     }
 }
 
-/// Every node that is cut is drained in one wave, and nobody is down who must not be.
+/// Every node that must be empty for its change is drained in one wave, and nobody is down who must not be.
 fn waves(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>) {
     let mut drained: Vec<&str> = plan.waves.iter().flat_map(|wave| &wave.nodes).map(String::as_str).collect();
     drained.sort_unstable();
     let touched: Vec<&str> = plan
         .nodes
         .iter()
-        .filter(|node| node.fate == NodeFate::Touched)
+        .filter(|node| node.fate == NodeFate::Touched && sharing::must_be_empty(plan, node))
         .map(|node| node.name.as_str())
         .collect();
     if drained != touched {
-        broken.push("the waves do not drain each node once that is to be cut".to_owned());
+        broken.push("the waves do not drain each node once that must be empty for its change".to_owned());
     }
     let first: BTreeSet<&str> =
         plan.waves.iter().take(1).flat_map(|wave| &wave.nodes).map(String::as_str).collect();

@@ -4,11 +4,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::{CardUse, Change, NodeFate, Plan, PluginSharing, PoolKind, Request};
+use super::super::{CardUse, Change, NodeFate, NodeOutcome, Plan, PluginSharing, PoolKind, Request};
 use crate::catalog::GpuModel;
 use crate::ids::WorkloadId;
-use crate::inventory::{MigStrategy, Node, Sharing};
-use crate::policy::Policy;
+use crate::inventory::{DeclaredWorkload, MigStrategy, Node, Sharing, Taint};
+use crate::policy::{Method, Policy};
 use crate::usage::WorkloadProfile;
 
 const PLUGIN_LABEL: &str = "nvidia.com/device-plugin.config";
@@ -70,6 +70,36 @@ pub(super) fn pinned<'p>(plan: &'p Plan, id: &WorkloadId) -> Option<&'p BTreeMap
         | Change::LabelGroup { .. }
         | Change::SetWorkloadResource { .. } => None,
     })
+}
+
+/// Nobody may run on the node while its cards change: always with MIG; under MPS where a pod holds a card, which the
+/// server takes; under time-slicing where a pod is bound to the key of other nodes.
+pub(super) fn must_be_empty(plan: &Plan, node: &NodeOutcome) -> bool {
+    let key_here = plan.changes.iter().find_map(|change| match change {
+        Change::LabelNodes { key, value, nodes } if key == PLUGIN_LABEL && nodes.contains_key(&node.name) => {
+            Some(value)
+        }
+        Change::LabelNodes { .. }
+        | Change::SetMigConfig { .. }
+        | Change::SetPluginConfig { .. }
+        | Change::LabelGroup { .. }
+        | Change::SetWorkloadResource { .. }
+        | Change::PinWorkload { .. } => None,
+    });
+    let mut holders = node.before.iter().filter_map(|card| match card {
+        CardUse::Whole { workload } => Some(workload),
+        CardUse::Idle | CardUse::Slices { .. } | CardUse::Shared { .. } | CardUse::Other { .. } => None,
+    });
+    match plan.method {
+        Method::Mig => true,
+        Method::Mps => holders.next().is_some(),
+        Method::TimeSlicing => holders.any(|id| {
+            pinned(plan, id)
+                .and_then(|selector| selector.get(PLUGIN_LABEL))
+                .is_some_and(|key| Some(key) != key_here)
+        }),
+        Method::KeepWhole => false,
+    }
 }
 
 /// The plan's keys with their members: those bound to the key, or everybody where there is only one.
@@ -149,9 +179,8 @@ fn model<'a>(request: &Request<'a>, plan: &Plan) -> Option<&'a GpuModel> {
 }
 
 fn framebuffer(request: &Request<'_>, plan: &Plan) -> u64 {
-    let known = model(request, plan).and_then(GpuModel::smallest_framebuffer);
     let seen = request.measured.smallest_framebuffer.get(&plan.model_name).copied();
-    known.into_iter().chain(seen).min().map_or(0, |framebuffer| framebuffer.0)
+    model(request, plan).map_or(seen, |model| model.framebuffer_with(seen)).map_or(0, |known| known.0)
 }
 
 /// The largest peaks and the busiest pods that can meet on one card fit it.
@@ -220,8 +249,14 @@ fn room(request: &Request<'_>, plan: &Plan, key: &Key<'_>, broken: &mut Vec<Stri
                 *seated.entry(id).or_default() += 1;
             }
         }
-        if labelled && node.fate != NodeFate::Touched {
-            broken.push(format!("{} is labelled `{}` and not touched", node.name, key.name));
+        match node.fate {
+            NodeFate::Freed if labelled => {
+                broken.push(format!("{} is labelled `{}` and would be freed", node.name, key.name));
+            }
+            NodeFate::Untouched if labelled => {
+                broken.push(format!("{} is labelled `{}` and would be left alone", node.name, key.name));
+            }
+            NodeFate::Freed | NodeFate::Untouched | NodeFate::Touched => {}
         }
     }
     for member in &key.members {
@@ -270,16 +305,24 @@ fn equal_shares(request: &Request<'_>, plan: &Plan, key: &Key<'_>, broken: &mut 
     }
 }
 
-/// No pod of somebody else can land on the group's cards: each is repelled by a taint, or chooses other nodes.
+/// No pod of somebody else can land on the group's cards: each is repelled by a taint, or chooses other nodes. Whoever
+/// runs, ran on such cards in the window, or is declared and not seen, may come; so may pods that nobody owns.
 fn meets_nobody_else(request: &Request<'_>, plan: &Plan, key: &Key<'_>, broken: &mut Vec<String>) {
+    let seen: BTreeSet<WorkloadId> = request
+        .inventory
+        .workloads
+        .iter()
+        .filter_map(|workload| Some(request.declared.find(&workload.id)?.0))
+        .collect();
+    let unseen: Vec<(&WorkloadId, &DeclaredWorkload)> =
+        request.declared.workloads.iter().filter(|(id, _)| !seen.contains(*id)).collect();
     for node in key.nodes.iter().filter_map(|name| request.inventory.node(name)) {
-        let lasting = |effect: &str, key: &str| {
-            effect != "PreferNoSchedule"
-                && !key.contains("node.kubernetes.io/")
-                && !key.starts_with("karpenter.sh/")
-        };
-        let taints = || node.taints.iter().filter(|taint| lasting(&taint.effect, &taint.key));
-        let of_its_own = taints().any(|taint| taint.key != "nvidia.com/gpu");
+        let of_its_own = lasting_taints(node).any(|taint| taint.key != "nvidia.com/gpu");
+        for pod in &request.inventory.unattributed_pods {
+            if !of_its_own || request.pool.nodes.contains(&pod.node) {
+                broken.push(format!("{}, whose owner is not known, may land on {}", pod.pod, node.name));
+            }
+        }
         let mut kept_off = 0;
         for other in &request.inventory.workloads {
             let id = &other.id;
@@ -293,21 +336,13 @@ fn meets_nobody_else(request: &Request<'_>, plan: &Plan, key: &Key<'_>, broken: 
             }
             let bound = pinned(plan, id).and_then(|selector| selector.get(PLUGIN_LABEL));
             let in_pool = other.pods.iter().any(|pod| request.pool.nodes.contains(&pod.node));
+            let ran_on_such = request.measured.profiles.get(id).is_some_and(|profile| {
+                other.pods.is_empty() && node.model_names().contains(profile.model_name.as_str())
+            });
             let off = match (bound, request.declared.of(id)) {
                 (Some(bound), _) => bound != key.name,
-                (None, None) => of_its_own && !in_pool,
-                (None, Some(declared)) => {
-                    let repelled = taints().any(|taint| {
-                        let forms =
-                            ["*".to_owned(), taint.key.clone(), format!("{}={}", taint.key, taint.value)];
-                        !forms.iter().any(|form| declared.tolerations.contains(form))
-                    });
-                    repelled
-                        || declared
-                            .node_selector
-                            .iter()
-                            .any(|(label, value)| mismatch(request, node, key, label, value))
-                }
+                (None, None) => of_its_own && !in_pool && !ran_on_such,
+                (None, Some(declared)) => stays_off(request, node, key, declared),
             };
             if !off {
                 broken.push(format!("{id} may land on {}, whose cards are shared", node.name));
@@ -315,10 +350,35 @@ fn meets_nobody_else(request: &Request<'_>, plan: &Plan, key: &Key<'_>, broken: 
             // The plan's own pods say nothing of those that come later.
             kept_off += usize::from(bound.is_none());
         }
+        for (id, declared) in &unseen {
+            if !stays_off(request, node, key, declared) {
+                broken
+                    .push(format!("{id} is declared and may land on {}, whose cards are shared", node.name));
+            }
+            kept_off += 1;
+        }
         if !of_its_own && kept_off == 0 {
             broken.push(format!("nothing keeps other pods off {}", node.name));
         }
     }
+}
+
+/// Taints that say what the node is for, not how it is doing.
+fn lasting_taints(node: &Node) -> impl Iterator<Item = &Taint> {
+    node.taints.iter().filter(|taint| {
+        taint.effect != "PreferNoSchedule"
+            && !taint.key.contains("node.kubernetes.io/")
+            && !taint.key.starts_with("karpenter.sh/")
+    })
+}
+
+/// Pods so declared cannot come to the node: a taint repels them, or they select what it will not carry.
+fn stays_off(request: &Request<'_>, node: &Node, key: &Key<'_>, declared: &DeclaredWorkload) -> bool {
+    let repelled = lasting_taints(node).any(|taint| {
+        let forms = ["*".to_owned(), taint.key.clone(), format!("{}={}", taint.key, taint.value)];
+        !forms.iter().any(|form| declared.tolerations.contains(form))
+    });
+    repelled || declared.node_selector.iter().any(|(label, value)| mismatch(request, node, key, label, value))
 }
 
 /// The node will not carry the label with this value.

@@ -3,9 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::pool::Spread;
 use super::super::{Alternative, PluginSharing, PoolKind, Request, Weighed};
-use super::pins::Pins;
+use super::outcome::apart;
 use super::seats::{Ask, Floor};
 use super::{key, two_groups_left};
 use crate::catalog::GpuModel;
@@ -40,7 +39,7 @@ impl<'a> Terms<'a> {
     ) -> Option<Self> {
         let policy = strictest(sharers);
         let seen = request.measured.smallest_framebuffer.get(model_name).copied();
-        let framebuffer = model.smallest_framebuffer().into_iter().chain(seen).min()?;
+        let framebuffer = model.framebuffer_with(seen)?;
         let usable = framebuffer.share_floor(policy.usable_share);
         let max_replicas = match sharing {
             PluginSharing::TimeSlicing => policy.max_replicas,
@@ -236,13 +235,13 @@ impl<'w, 'a> Divided<'w, 'a> {
     }
 }
 
-/// The best of one group and every threshold, by the pool's goal; of equals one group.
+/// The best of one group and every threshold, by the pool's goal; of equals one group. `not_two`: why two cannot be.
 pub(super) fn divide<'w, 'a>(
     request: &Request<'_>,
     sharers: &[&'w Weighed<'a>],
     terms: &Terms<'_>,
     nodes: &[&Node],
-    pins: &Pins,
+    not_two: Option<&Reason>,
 ) -> Result<Divided<'w, 'a>, Vec<Reason>> {
     let floor = Floor::new(sharers, nodes, request.pool.goal).ok_or_else(|| vec![room_unknown()])?;
     let one = terms.most(request, sharers);
@@ -257,7 +256,7 @@ pub(super) fn divide<'w, 'a>(
     };
     let mut undivided = None;
     if let Some((cut, placed)) = &split {
-        match &pins.cannot {
+        match not_two {
             None => {
                 let (small, large): (Vec<_>, Vec<_>) =
                     sharers.iter().copied().partition(|w| peak(w) <= cut.small_max_peak_mib);
@@ -300,10 +299,7 @@ fn group<'w, 'a>(
 }
 
 fn ask(request: &Request<'_>, members: &[&Weighed<'_>], replicas: u32, n_pods: u32) -> Ask {
-    let stands_on =
-        |w: &&Weighed<'_>| w.pods.iter().map(|pod| pod.node.as_str()).collect::<BTreeSet<_>>().len();
-    // Replicas on several nodes today: one node must not hold all of them then.
-    let apart = members.iter().any(|w| w.spread(request.pool) == Spread::Node && stands_on(w) > 1);
+    let apart = members.iter().any(|w| apart(request, w));
     let mut here: BTreeMap<String, usize> = BTreeMap::new();
     for pod in members.iter().flat_map(|w| &w.pods) {
         *here.entry(pod.node.clone()).or_default() += 1;

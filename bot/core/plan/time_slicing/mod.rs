@@ -24,15 +24,14 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::mig::{item, label_today, nothing, one_model};
-use super::{
-    Alternative, CardUse, Change, Goal, Kept, NodeFate, Plan, PluginSharing, PoolKind, Request, Weighed,
-};
+use super::pool::Spread;
+use super::{Alternative, Change, Goal, Kept, Plan, PluginSharing, PoolKind, Request, Weighed};
 use crate::catalog::GpuModel;
 use crate::fit::Reason;
 use crate::ids::slug;
 use crate::inventory::Node;
 use crate::units::counted;
-use groups::{Group, Terms, divide};
+use groups::{Divided, Group, Terms, divide};
 use outcome::{outcomes, with_saving};
 use pins::{Pins, Selectors};
 
@@ -60,41 +59,81 @@ pub(super) fn plan(
     })?;
     let ground = refusals::ground(request, weighed, &sharers, &terms)?;
     let pins = Pins::new(request, &sharers);
-    let divided = divide(request, &sharers, &terms, &ground.nodes, &pins)?;
-    let nodes = outcomes(request, weighed, &sharers, &divided.groups, &terms);
-    let selectors = pins.selectors(request, &divided.groups, &nodes)?;
-    let item_of = |w: &&Weighed<'_>| {
-        let group = divided.group_of(w)?;
-        let mut item = item(request, w, group.share(sharing), terms.usable, group.nodes.clone());
-        if !selectors.contains_key(&w.workload.id) {
-            // The pod keeps asking for `nvidia.com/gpu: 1`: there is nothing to edit in its manifest.
-            item.manual = None;
+    let scene =
+        Scene { request, weighed, sharers: &sharers, model, terms: &terms, ground: &ground, pins: &pins };
+    let divided = divide(request, &sharers, &terms, &ground.nodes, pins.cannot.as_ref())?;
+    let two = divided.groups.len() > 1;
+    match scene.plan(&model_name, divided) {
+        // Two groups ask for drains that one group can do without.
+        Err(reasons) if two && reasons.iter().all(|reason| reason.code == rollout::DOWNTIME) => {
+            divide(request, &sharers, &terms, &ground.nodes, reasons.first())
+                .and_then(|one| scene.plan(&model_name, one))
+                .map_err(|_| reasons)
         }
-        Some(item)
-    };
-    let mut plan = Plan::of(request, sharing.method(), model, &model_name);
-    plan.changes = changes(request, &divided.groups, &terms, &selectors);
-    plan.items = sharers.iter().filter_map(item_of).collect();
-    plan.kept = weighed.iter().filter(|w| !shares(w, sharing)).map(|w| kept(w, sharing)).collect();
-    plan.nodes = outcome::with_restarts(nodes, &divided.groups, &sharers, sharing, !selectors.is_empty());
-    plan.proof = proof::proof(request, &divided, &terms, &ground.kept_off, &selectors);
-    plan.alternatives = divided.undivided.iter().cloned().chain([nothing(&sharers)]).collect();
-    plan.effects = proof::effects(request, &divided.groups, &terms);
-    plan.waves = rollout::waves(&plan);
-    with_saving(request, &mut plan, &sharers, &divided.groups);
-    let gained = match request.pool.goal {
-        Goal::Bill => plan.saving.nodes_before - plan.saving.nodes_after > newly_used(&plan),
-        Goal::Capacity => plan.saving.cards_freed > 0,
-    };
-    if gained { Ok(plan) } else { Err(vec![nothing_gained(request, &plan, &divided.groups)]) }
+        made => made,
+    }
 }
 
-/// Idle nodes that hold pods then: each of them takes back a node that goes.
-fn newly_used(plan: &Plan) -> u32 {
-    let new = plan.nodes.iter().filter(|node| {
-        node.fate == NodeFate::Touched && node.before.iter().all(|card| *card == CardUse::Idle)
-    });
-    u32::try_from(new.count()).unwrap_or(u32::MAX)
+/// What is known before the pods are divided into groups.
+struct Scene<'s, 'w, 'a> {
+    request: &'s Request<'a>,
+    weighed: &'w [Weighed<'a>],
+    sharers: &'s [&'w Weighed<'a>],
+    model: &'s GpuModel,
+    terms: &'s Terms<'s>,
+    ground: &'s refusals::Ground<'a>,
+    pins: &'s Pins,
+}
+
+impl<'w, 'a> Scene<'_, 'w, 'a> {
+    /// The plan of these groups, or what forbids it.
+    fn plan(&self, model_name: &str, divided: Divided<'w, 'a>) -> Result<Plan, Vec<Reason>> {
+        let Self { request, weighed, sharers, model, terms, ground, pins } = *self;
+        let sharing = terms.sharing;
+        let nodes = outcomes(request, weighed, sharers, &divided.groups, terms)?;
+        let selectors = pins.selectors(request, &divided.groups, &nodes)?;
+        let item_of = |w: &&Weighed<'_>| {
+            let group = divided.group_of(w)?;
+            let mut item = item(request, w, group.share(sharing), terms.usable, group.nodes.clone());
+            if !selectors.contains_key(&w.workload.id) {
+                // The pod keeps asking for `nvidia.com/gpu: 1`: there is nothing to edit in its manifest.
+                item.manual = None;
+            }
+            Some(item)
+        };
+        let mut plan = Plan::of(request, sharing.method(), model, &model_name);
+        plan.changes = changes(request, &divided.groups, terms, &selectors);
+        plan.items = sharers.iter().filter_map(item_of).collect();
+        plan.kept = weighed.iter().filter(|w| !shares(w, sharing)).map(|w| kept(w, sharing)).collect();
+        plan.nodes = outcome::with_restarts(nodes, &divided.groups, sharers, sharing, !selectors.is_empty());
+        plan.proof = proof::proof(request, &divided, terms, &ground.kept_off, &selectors);
+        plan.alternatives = divided.undivided.iter().cloned().chain([nothing(sharers)]).collect();
+        plan.effects = proof::effects(request, &divided.groups, terms);
+        plan.waves = rollout::waves(&plan);
+        rollout::allow(request, &mut plan)?;
+        with_saving(request, &mut plan, sharers, &divided.groups);
+        if plan.gain(request.pool.goal) > 0 {
+            Ok(plan)
+        } else {
+            Err(vec![nothing_gained(request, &plan, &divided.groups)])
+        }
+    }
+}
+/// Why a workload whose replicas must not all be on one card gets no share. Any replica of a shared card may go to any
+/// pod: where a card has room for two of them, the scheduler and the device plugin may put both there, and no node
+/// selector forbids it. That they are on two nodes (`Spread::Node`) is kept by two nodes with room for them, as with
+/// whole cards, where the scheduler prefers to part the pods of one owner.
+pub(super) fn together(request: &Request<'_>, weighed: &Weighed<'_>) -> Option<Reason> {
+    let n_pods = weighed.planned();
+    (n_pods > 1 && weighed.spread(request.pool) == Spread::Card).then(|| {
+        Reason::new(
+            "spread-over-cards",
+            format!(
+                "its {n_pods} replicas must not be on one card, and on shared cards nothing keeps them apart"
+            ),
+        )
+        .with_advice("set `spread: node` or `spread: none` for it if that will do")
+    })
 }
 
 /// A workload that stays, with the reason also where another way would suit it.

@@ -3,13 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::mig::left_alone;
+use super::super::pool::Spread;
 use super::super::saving::{Autoscaled, saving};
 use super::super::{CardUse, Goal, NodeFate, NodeOutcome, Plan, PluginSharing, PoolKind, Request, Weighed};
 use super::groups::{Group, Terms};
 use super::pool_nodes;
 use super::seats::Floor;
+use crate::fit::Reason;
 use crate::ids::WorkloadId;
 use crate::inventory::Node;
+use crate::units::counted;
 
 /// What happens to each node of the pool. Pods that leave a node are its restarts.
 pub(super) fn outcomes(
@@ -18,10 +21,10 @@ pub(super) fn outcomes(
     sharers: &[&Weighed<'_>],
     groups: &[Group<'_, '_>],
     terms: &Terms<'_>,
-) -> Vec<NodeOutcome> {
+) -> Result<Vec<NodeOutcome>, Vec<Reason>> {
     let mut seats: BTreeMap<String, Vec<WorkloadId>> = BTreeMap::new();
     for group in groups {
-        seats.extend(seated(request, sharers, group));
+        seats.extend(seated(request, sharers, group).map_err(|reason| vec![reason])?);
     }
     let shares = |id: &WorkloadId| sharers.iter().any(|w| w.workload.id == *id);
     let holder = |uuid: &str| {
@@ -77,7 +80,43 @@ pub(super) fn outcomes(
     }
     known.extend(left_alone(request, &known));
     known.sort_by(|a, b| a.name.cmp(&b.name));
-    known
+    spare_kept(request, &mut known).map_err(|reason| vec![reason])?;
+    Ok(known)
+}
+
+/// Whole cards that must stay idle: those of nodes that are not shared. As few nodes as will do are not let go for it.
+fn spare_kept(request: &Request<'_>, nodes: &mut [NodeOutcome]) -> Result<(), Reason> {
+    let idle_on = |cards: &[CardUse]| cards.iter().filter(|card| **card == CardUse::Idle).count();
+    let wanted = request.pool.spare_cards as usize;
+    let mut idle = match request.pool.kind {
+        PoolKind::Static => nodes.iter().map(|node| idle_on(&node.after)).sum(),
+        // All nodes of such a group are shared, those too that come later.
+        PoolKind::Elastic => 0,
+    };
+    let mut go: Vec<&mut NodeOutcome> = match request.pool.kind {
+        PoolKind::Static => nodes.iter_mut().filter(|node| node.fate == NodeFate::Freed).collect(),
+        PoolKind::Elastic => Vec::new(),
+    };
+    go.sort_by(|a, b| b.before.len().cmp(&a.before.len()).then_with(|| a.name.cmp(&b.name)));
+    for node in go {
+        if idle >= wanted {
+            break;
+        }
+        node.fate = NodeFate::Untouched;
+        node.after = vec![CardUse::Idle; node.before.len()];
+        idle += node.after.len();
+    }
+    if idle >= wanted {
+        return Ok(());
+    }
+    Err(Reason::new(
+        "spare-cards",
+        format!(
+            "{} must stay idle, and nodes that are not shared would have {idle}",
+            counted(wanted, "whole card")
+        ),
+    )
+    .with_advice("set `spare_cards` lower for the pool, or add a node to it"))
 }
 
 /// Sharers' pods on a node, as `namespace/pod`.
@@ -109,28 +148,81 @@ pub(super) fn with_restarts(
 }
 
 /// Who may be on which card: pods stay on their node, the others fill the node with the fewest first, as far as its
-/// CPU, memory and cards reach. The scheduler decides; this shows that there is a place for everybody.
+/// CPU, memory and cards reach; replicas that are apart today and must be, have seats on two nodes. The scheduler decides;
+/// this shows that there is a place for everybody.
 fn seated(
     request: &Request<'_>,
     sharers: &[&Weighed<'_>],
     group: &Group<'_, '_>,
-) -> BTreeMap<String, Vec<WorkloadId>> {
+) -> Result<BTreeMap<String, Vec<WorkloadId>>, Reason> {
     let nodes: Vec<&Node> = pool_nodes(request).filter(|node| group.nodes.contains(&node.name)).collect();
-    let mut on_node: Vec<Vec<WorkloadId>> = vec![Vec::new(); nodes.len()];
-    let mut homeless = Vec::new();
-    for w in &group.members {
-        for n in 0..w.planned() as usize {
-            let home = w.pods.get(n).and_then(|pod| nodes.iter().position(|node| node.name == pod.node));
-            match home {
-                Some(home) => on_node[home].push(w.workload.id.clone()),
-                None => homeless.push(w.workload.id.clone()),
-            }
-        }
-    }
-    let room = Floor::new(sharers, &nodes, request.pool.goal).map_or_else(
+    let room: Vec<usize> = Floor::new(sharers, &nodes, request.pool.goal).map_or_else(
         || vec![0; nodes.len()],
         |floor| floor.seats(group.answer.replicas).into_iter().map(|n| n as usize).collect(),
     );
+    // As things are first; where that leaves somebody together, the emptiest nodes first, which parts them if any way does.
+    let on_node = seat(request, group, &nodes, &room, true)
+        .or_else(|_| seat(request, group, &nodes, &room, false))
+        .map_err(|id| {
+            Reason::new(
+                "no-room-apart",
+                format!(
+                    "the replicas of {id} are on several nodes today, and one shared node would hold them all"
+                ),
+            )
+            .with_advice("set `spread: none` for it if that will do")
+        })?;
+    let mut seats = BTreeMap::new();
+    for (node, pods) in nodes.iter().zip(on_node) {
+        let cards = node.cards.len().max(1);
+        for (n, id) in pods.into_iter().enumerate() {
+            seats.entry(node.cards[n % cards].uuid.clone()).or_insert_with(Vec::new).push(id.clone());
+        }
+    }
+    Ok(seats)
+}
+
+/// Seats by node, or the workload that cannot be parted. Those that must be apart choose first, two seats each.
+fn seat<'w>(
+    request: &Request<'_>,
+    group: &Group<'w, '_>,
+    nodes: &[&Node],
+    room: &[usize],
+    stay: bool,
+) -> Result<Vec<Vec<&'w WorkloadId>>, &'w WorkloadId> {
+    let mut on_node: Vec<Vec<&'w WorkloadId>> = vec![Vec::new(); nodes.len()];
+    let homes = |w: &Weighed<'_>| -> Vec<usize> {
+        let at = |name: &str| nodes.iter().position(|node| node.name == name);
+        w.pods.iter().filter_map(|pod| at(&pod.node)).collect()
+    };
+    for w in group.members.iter().filter(|w| apart(request, w)) {
+        let id = &w.workload.id;
+        let homes = homes(w);
+        for _ in 0..2 {
+            let i = (0..nodes.len())
+                .filter(|i| on_node[*i].len() < room[*i] && !on_node[*i].contains(&id))
+                .min_by_key(|i| {
+                    let left = room[*i] - on_node[*i].len();
+                    (stay && !homes.contains(i), std::cmp::Reverse(left), *i)
+                })
+                .ok_or(id)?;
+            on_node[i].push(id);
+        }
+    }
+    let mut homeless = Vec::new();
+    for w in &group.members {
+        let id = &w.workload.id;
+        let homes = homes(w);
+        let mut left = w.planned() as usize - if apart(request, w) { 2 } else { 0 };
+        for i in BTreeSet::from_iter(&homes) {
+            let has = on_node[*i].iter().filter(|there| **there == id).count();
+            let more = homes.iter().filter(|home| *home == i).count().saturating_sub(has);
+            let n = more.min(left).min(room[*i].saturating_sub(on_node[*i].len()));
+            on_node[*i].extend(std::iter::repeat_n(id, n));
+            left -= n;
+        }
+        homeless.extend(std::iter::repeat_n(id, left));
+    }
     for id in homeless {
         let free =
             (0..nodes.len()).filter(|i| on_node[*i].len() < room[*i]).min_by_key(|i| (on_node[*i].len(), *i));
@@ -138,14 +230,13 @@ fn seated(
             on_node[i].push(id);
         }
     }
-    let mut seats = BTreeMap::new();
-    for (node, pods) in nodes.iter().zip(on_node) {
-        let cards = node.cards.len().max(1);
-        for (n, id) in pods.into_iter().enumerate() {
-            seats.entry(node.cards[n % cards].uuid.clone()).or_insert_with(Vec::new).push(id);
-        }
-    }
-    seats
+    Ok(on_node)
+}
+
+/// Its replicas are on several nodes today and must not all be on one.
+pub(super) fn apart(request: &Request<'_>, weighed: &Weighed<'_>) -> bool {
+    let stands_on: BTreeSet<&str> = weighed.pods.iter().map(|pod| pod.node.as_str()).collect();
+    weighed.spread(request.pool) == Spread::Node && stands_on.len() > 1
 }
 
 /// Fills in what the outcomes free.

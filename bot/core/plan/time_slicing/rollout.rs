@@ -2,13 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use super::super::pool::Waves;
 use super::super::rollout::{
-    Labels, drain, label_commands, operator_namespace, step, wait_for_allocatable, with_fate,
+    Labels, borrow, drain, label_commands, operator_namespace, step, wait_for_allocatable, with_fate,
 };
 use super::super::{CardUse, Change, NodeFate, NodeOutcome, Plan, Request, Step, Wave};
+use super::pool_nodes;
+use crate::fit::Reason;
 use crate::ids::WorkloadId;
 use crate::policy::Method;
-use crate::units::counted;
+use crate::units::{counted, first_few};
 
 /// Up to the point where pods may move; freed nodes are drained after that.
 pub(in crate::plan) fn steps(plan: &Plan, request: &Request<'_>) -> Vec<Step> {
@@ -20,6 +23,9 @@ pub(in crate::plan) fn steps(plan: &Plan, request: &Request<'_>) -> Vec<Step> {
         .filter(|node| cleared.contains(node.name.as_str()))
         .map(|node| clear(plan, node))
         .collect();
+    if let Some(wave) = plan.waves.iter().find(|wave| wave.borrowed > 0) {
+        steps.insert(0, borrow(wave, request, "shared cards"));
+    }
     steps.push(merge(plan, request));
     steps.extend(
         touched
@@ -31,7 +37,62 @@ pub(in crate::plan) fn steps(plan: &Plan, request: &Request<'_>) -> Vec<Step> {
     } else if plan.nodes.iter().any(|node| node.fate != NodeFate::Touched) {
         steps.push(keep_whole_cards_away(plan));
     }
+    steps.extend(plan.waves.iter().filter(|wave| wave.borrowed > 0).map(give_back));
     steps
+}
+
+/// Code of the reason by which a plan is refused whose drains the pool's `waves` does not allow.
+pub(super) const DOWNTIME: &str = "downtime";
+
+/// Holds the drains before the merge against the pool's `waves`, and borrows nodes where it says so: of the largest
+/// size, as many as hold the drained pods of those who would be down.
+pub(super) fn allow(request: &Request<'_>, plan: &mut Plan) -> Result<(), Vec<Reason>> {
+    let pool = request.pool;
+    let n_pods = |id: &WorkloadId| request.inventory.workload(id).map_or(0, |workload| workload.pods.len());
+    for wave in &mut plan.waves {
+        let forbidden: Vec<String> = match pool.waves {
+            Waves::AllowDowntime => Vec::new(),
+            Waves::Borrow => {
+                let n_cards = pool_nodes(request).map(|node| node.cards.len()).max().unwrap_or(1).max(1);
+                let down: usize = wave.down.iter().map(n_pods).sum();
+                wave.borrowed = u32::try_from(down.div_ceil(n_cards)).unwrap_or(u32::MAX);
+                Vec::new()
+            }
+            Waves::SingleReplica => {
+                wave.down.iter().filter(|id| n_pods(id) > 1).map(ToString::to_string).collect()
+            }
+            Waves::NoDowntime => wave.down.iter().map(ToString::to_string).collect(),
+        };
+        if !forbidden.is_empty() {
+            return Err(vec![
+                Reason::new(
+                    DOWNTIME,
+                    format!(
+                        "{} must be drained before the merge, and the pool's `waves: {}` does not allow that {} down: {}",
+                        wave.nodes.join(", "),
+                        pool.waves.name(),
+                        if forbidden.len() == 1 {
+                            "1 workload is".to_owned()
+                        } else {
+                            format!("{} are", counted(forbidden.len(), "workload"))
+                        },
+                        first_few(&forbidden, 3, ", ")
+                    ),
+                )
+                .with_advice("set `waves: borrow` or `waves: allow-downtime` for the pool"),
+            ]);
+        }
+    }
+    Ok(())
+}
+
+/// Pods that went to borrowed nodes stay there until somebody drains these.
+fn give_back(wave: &Wave) -> Step {
+    let nodes = counted(wave.borrowed as usize, "borrowed node");
+    let mut back = step(format!("Drain the {nodes}, and give back what was borrowed."), Vec::new());
+    back.wait_for = Some("every pod that was there is ready on a shared card".to_owned());
+    back.cost = Some("one more restart of the pods there".to_owned());
+    back
 }
 
 /// Nodes that are drained before the merge, all of them together.
@@ -88,10 +149,16 @@ fn clear(plan: &Plan, node: &NodeOutcome) -> Step {
         what: format!("Before the merge: cordon and drain {}, {why}.", node.name),
         commands: vec![drain(&node.name)],
         wait_for: Some(format!("no pod with a GPU runs on {}", node.name)),
-        cost: Some(format!(
-            "down from here until shared cards have room, some minutes: {}",
-            if node.restarts.is_empty() { "nobody".to_owned() } else { node.restarts.join(", ") }
-        )),
+        cost: Some(if node.restarts.is_empty() {
+            "nobody stops".to_owned()
+        } else if plan.waves.iter().any(|wave| wave.borrowed > 0) {
+            format!(
+                "starts again on the borrowed nodes, or waits for shared cards: {}",
+                node.restarts.join(", ")
+            )
+        } else {
+            format!("down from here until shared cards have room, some minutes: {}", node.restarts.join(", "))
+        }),
         on_failure: Some(format!(
             "a PodDisruptionBudget may hold the drain: agree on the downtime first, or `kubectl uncordon {}`",
             node.name

@@ -43,12 +43,7 @@ pub(super) struct Placed {
 impl<'a> Floor<'a> {
     /// `None`: what a node offers or a pod asks for is not known.
     pub(super) fn new(sharers: &[&Weighed<'_>], nodes: &[&'a Node], goal: Goal) -> Option<Self> {
-        let largest = sharers
-            .iter()
-            .flat_map(|w| &w.pods)
-            .map(|pod| pod.requests.map(Resources::from))
-            .reduce(|a, b| Some(a?.larger(b?)))
-            .flatten()?;
+        let largest = sharers.iter().map(|w| w.largest_pod()).reduce(|a, b| Some(a?.larger(b?))).flatten()?;
         let rooms: Option<Vec<Room<'a>>> = nodes
             .iter()
             .map(|node| {
