@@ -1,5 +1,7 @@
 //! Pools whose pods may share whole cards, planned and checked.
 
+mod rules;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::tests::{A100, Cluster, labels_of, notebooks};
