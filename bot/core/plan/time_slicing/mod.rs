@@ -101,7 +101,7 @@ impl<'w, 'a> Scene<'_, 'w, 'a> {
             }
             Some(item)
         };
-        let mut plan = Plan::of(request, sharing.method(), model, &model_name);
+        let mut plan = Plan::of(request, sharing.method(), model, model_name);
         plan.changes = changes(request, &divided.groups, terms, &selectors);
         plan.items = sharers.iter().filter_map(item_of).collect();
         plan.kept = weighed.iter().filter(|w| !shares(w, sharing)).map(|w| kept(w, sharing)).collect();
