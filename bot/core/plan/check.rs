@@ -5,6 +5,8 @@
 
 mod configs;
 
+mod group;
+
 mod seats;
 
 mod sharing;
@@ -30,9 +32,12 @@ pub fn check(request: &Request<'_>, plan: &Plan) -> Vec<String> {
                 Some(model) => {
                     slices(model, plan, &mut broken);
                     layouts(request, plan, &mut broken);
-                    if plan.pool_kind == PoolKind::Static {
-                        configs::configs(model, plan, &mut broken);
-                        seats::seats(request, plan, &mut broken);
+                    match plan.pool_kind {
+                        PoolKind::Static => {
+                            configs::configs(model, plan, &mut broken);
+                            seats::seats(request, plan, &mut broken);
+                        }
+                        PoolKind::Elastic => group::group(request, model, plan, &mut broken),
                     }
                 }
                 None => broken.push(format!("the model `{}` is not in the catalog", plan.model)),

@@ -245,7 +245,7 @@ impl Cluster {
 
 pub(crate) const A100: &str = "NVIDIA A100-SXM4-40GB";
 
-fn three_services() -> Cluster {
+pub(crate) fn three_services() -> Cluster {
     let mut cluster = Cluster::new("a100-40gb");
     for node in ["gpu-07", "gpu-08", "gpu-09"] {
         cluster.node(node, A100, 1);

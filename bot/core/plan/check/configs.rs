@@ -8,7 +8,7 @@ use crate::catalog::operator_config::operator_config;
 use crate::catalog::{GpuModel, ProfileName};
 
 /// Slices of one card by profile; empty: MIG off.
-type Layout = BTreeMap<String, u32>;
+pub(super) type Layout = BTreeMap<String, u32>;
 
 /// Every node that is cut carries a label, and the config behind it is what the plan shows.
 pub(super) fn configs(model: &GpuModel, plan: &Plan, broken: &mut Vec<String>) {
@@ -69,7 +69,7 @@ fn cards(node: &NodeOutcome) -> Vec<Layout> {
 }
 
 /// What the config does to a node of so many cards. `None`: it leaves a card as it is, or cuts one twice.
-fn cut_by(
+pub(super) fn cut_by(
     model: &GpuModel,
     own: &BTreeMap<&str, &[MigEntry]>,
     config: &str,

@@ -1,154 +1,189 @@
 //! A pool whose nodes come and go: one layout for all its cut cards.
+//!
+//! New nodes are made beside the old ones, and pods move over once the slices are there. So nobody is without a card
+//! meanwhile, and the pool's `waves`, which say who may be, do not apply.
 
-use std::collections::BTreeSet;
+mod need;
+
+mod one_layout;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::place::{Card, count};
-use super::super::saving::{Autoscaled, saving};
-use super::super::{Change, MigEntry, Plan, Proof, Weighed};
+use super::super::saving::saving;
+use super::super::{CardUse, Change, MigEntry, NodeOutcome, Plan, Proof, Weighed};
 use super::change::resources;
 use super::config::{names_in_use, own_name, ready_made};
-use super::land::{Land, lay_of_the_land, slice_of};
+use super::land::{Land, lay_of_the_land};
 use super::outcome::{item, left_alone};
-use super::{MIG_LABEL, Mig, kept, nothing};
+use super::{MIG_LABEL, Mig, autoscaled, kept, label_today, nothing};
+use crate::catalog::Attribute;
 use crate::fit::{Reason, Verdict};
 use crate::inventory::Resources;
-use crate::pack::geometry::{Geometry, Layout};
+use crate::pack::limited::uniform;
 use crate::policy::Method;
-use crate::units::counted;
+use crate::units::{counted, first_few};
+use need::Need;
+use one_layout::{OneLayout, one_layout};
 
 pub(super) fn by_group(mig: &Mig<'_, '_>) -> Result<Plan, Vec<Reason>> {
     let (request, geometry) = (mig.request, &mig.geometry);
     let land = lay_of_the_land(mig);
-    let movable: BTreeSet<usize> =
-        (0..land.tenants.len()).filter(|i| land.tenants[*i].target.is_some()).collect();
-    if movable.is_empty() {
-        return Err(vec![Reason::new("nothing-moves", "no workload of this group may change what it holds")]);
-    }
-    let demand = demand(mig, &land, &movable);
-    let fixed: BTreeSet<usize> = land
-        .tenants
-        .iter()
-        .filter(|t| t.target.is_none() && t.now < geometry.whole())
-        .map(|t| t.now)
+    let on_frozen = on_frozen_nodes(&land);
+    let movable: BTreeSet<usize> = (0..land.tenants.len())
+        .filter(|i| land.tenants[*i].target.is_some() && !on_frozen.contains_key(i))
         .collect();
-    let cards_per_node = land.sites.iter().map(|site| site.cards.len()).max().unwrap_or(1).max(1);
-    let whole = whole_cards(&land, &movable) + request.pool.spare_cards as usize;
-    let nodes_for = |cards: usize| cards.div_ceil(cards_per_node);
-    let slots: u32 = demand.iter().sum();
-    let pods_per_node = room(&land, &movable)?;
-    let by_room = slots.div_ceil(pods_per_node) as usize;
-    let nodes_now = land.sites.len();
-    let group = one_layout(geometry, &demand, &fixed);
-    let nodes_then =
-        group.as_ref().map(|group| nodes_for(group.n_cards as usize).max(by_room) + nodes_for(whole));
-    let (Some(group), Some(nodes_then)) = (group, nodes_then.filter(|then| *then < nodes_now)) else {
-        return Err(vec![Reason::new(
-            "nothing-gained",
-            match nodes_then {
-                Some(then) => format!(
-                    "with one layout for the whole group {} would be needed, and there are {nodes_now} today",
-                    counted(then, "node")
-                ),
-                None => "no single layout serves all of them".to_owned(),
-            },
-        )]);
-    };
-    // A replica may sit in a larger slice than it needs, if all replicas of the workload do.
-    let mut weighed_as_one: Vec<Weighed<'_>> = mig.weighed.to_vec();
-    for i in &movable {
-        if let Some(slice) = land.tenants[*i].target.filter(|slice| *slice < geometry.whole()) {
-            let profile = geometry.types[group.sits_in[slice]].name.clone();
-            weighed_as_one[*i].fit.verdict = Verdict::Mig { profile };
-        }
+    let nothing_moves =
+        || vec![Reason::new("nothing-moves", "no workload of this group may change what it holds")];
+    if movable.is_empty() {
+        return Err(nothing_moves());
     }
-    let instances = group.layout.counts.iter().zip(&geometry.types).filter(|(n, _)| **n > 0);
-    let entries = vec![MigEntry {
-        cards: Vec::new(),
-        instances: instances.map(|(n, kind)| (kind.name.clone(), *n)).collect(),
-    }];
-    let mut plan = Plan::of(request, Method::Mig, mig.model, &mig.model_name);
-    plan.kept = kept(&weighed_as_one, &movable);
-    plan.changes = label(mig, &land, entries, whole > 0);
-    plan.changes.extend(resources(mig, &weighed_as_one, &movable));
-    plan.items = movable
+    let need = Need::new(mig, &land, &movable);
+    let group = one_layout(geometry, &need.slices(), &may_sit_in(mig, &land, &movable, &need.fixed));
+    let Some(mut group) = group else {
+        return Err(vec![Reason::new("nothing-gained", "no single layout serves all of them")]);
+    };
+    let apart = need.cut_cards.saturating_sub(group.n_cards);
+    group.n_cards += apart;
+    let left_out: Vec<NodeOutcome> = left_alone(request, &[])
+        .into_iter()
+        .filter(|node| land.sites.iter().all(|site| site.name != node.name))
+        .collect();
+    let unchanged = left_out.len() + land.sites.iter().filter(|site| site.frozen).count();
+    let nodes_now = left_out.len() + land.sites.len();
+    let nodes_then = unchanged + new_nodes(&land, &need, &group)?;
+    if nodes_then >= nodes_now {
+        let text = format!(
+            "with one layout for the whole group {} would be needed, and there are {nodes_now} today",
+            counted(nodes_then, "node")
+        );
+        return Err(vec![Reason::new("nothing-gained", text)]);
+    }
+    // A replica may sit in a larger slice than it needs, if all replicas of its type do. Who holds such a slice stays.
+    let then: BTreeMap<usize, usize> = movable
         .iter()
-        .map(|i| {
-            let w = &weighed_as_one[*i];
-            let profile = slice_of(w).map_or(mig.chain[0], |slice| mig.chain[slice]);
+        .filter_map(|i| Some((*i, group.sits_in[land.tenants[*i].target?])))
+        .filter(|(i, kind)| land.tenants[*i].now != *kind)
+        .collect();
+    let converted: BTreeSet<usize> = then.keys().copied().collect();
+    if converted.is_empty() {
+        return Err(nothing_moves());
+    }
+    let mut weighed: Vec<Weighed<'_>> = mig.weighed.to_vec();
+    for (i, kind) in &then {
+        weighed[*i].fit.verdict = Verdict::Mig { profile: geometry.types[*kind].name.clone() };
+    }
+    for (i, node) in on_frozen.iter().filter(|(i, _)| land.tenants[**i].target.is_some()) {
+        weighed[*i].held_back = Some(frozen(node));
+    }
+    let in_use = |node: &NodeOutcome| node.before.iter().filter(|card| **card != CardUse::Idle).count();
+    let left_out_in_use: usize = left_out.iter().map(in_use).sum();
+    let whole = need.slots()[geometry.whole()];
+    let beside = whole > 0 || unchanged > left_out.len() || left_out_in_use > 0;
+    let mut plan = Plan::of(request, Method::Mig, mig.model, &mig.model_name);
+    plan.kept = kept(&weighed, &converted);
+    plan.notes.clone_from(&land.notes);
+    plan.notes.push(replaced(&land));
+    label(mig, &land, &group, beside, &mut plan);
+    plan.changes.extend(resources(mig, &weighed, &converted));
+    plan.items = then
+        .iter()
+        .map(|(i, kind)| {
+            let (w, profile) = (&weighed[*i], mig.chain[*kind]);
             let memory = w.chosen().and_then(|c| c.memory).unwrap_or(profile.memory_min);
-            item(request, w, profile.name.to_string(), memory, BTreeSet::new())
+            item(request, w, geometry.types[*kind].name.clone(), memory, BTreeSet::new())
         })
         .collect();
     plan.nodes = left_alone(request, &[]);
-    plan.notes = land.notes;
-    plan.notes.push(
-        "the nodes of this pool come and go: the label belongs into the node group's declaration, and nodes made \
-         before it must be replaced"
-            .to_owned(),
-    );
-    plan.proof = Proof {
-        n_cards: group.n_cards + count(whole),
-        proven: true,
-        sentences: vec![format!(
-            "one layout for the whole group: with `{}` on every card {} hold {slots} replicas and their rolling \
-             updates; every other single layout needs as many or more",
-            group.layout.describe(geometry),
-            counted(group.n_cards as usize, "card"),
-        )],
-    };
-    let moved: Vec<&Weighed<'_>> = movable.iter().map(|i| &weighed_as_one[*i]).collect();
+    plan.proof = proof(mig, &need, &group, apart);
+    let cards_kept = kept_cards(&land, &converted) + left_out_in_use;
+    if cards_kept > 0 {
+        plan.proof.sentences.push(format!("{} stay as they are", counted(cards_kept, "card")));
+    }
+    plan.proof.n_cards = group.n_cards.saturating_add(count(cards_kept));
+    let moved: Vec<&Weighed<'_>> = converted.iter().map(|i| &weighed[*i]).collect();
     plan.alternatives = vec![nothing(&moved)];
-    plan.saving = saving(request, &plan.nodes, Autoscaled::default());
-    plan.saving.group(request, nodes_now, nodes_then, plan.proof.n_cards);
+    let autoscaled = autoscaled(mig, &land, &converted);
+    plan.saving = saving(request, &plan.nodes, autoscaled);
+    let cards_then = plan.proof.n_cards.saturating_add(autoscaled.after);
+    plan.saving.group(request, nodes_now, nodes_then, cards_then);
     Ok(plan)
 }
 
-/// Slots a type: of everybody who moves, of those who stay in slices, and room for rolling updates.
-fn demand(mig: &Mig<'_, '_>, land: &Land<'_>, movable: &BTreeSet<usize>) -> Vec<u32> {
-    let mut demand = vec![0u32; mig.geometry.whole()];
-    let mut surges: Vec<Vec<u32>> = vec![Vec::new(); mig.geometry.whole()];
-    for (i, tenant) in land.tenants.iter().enumerate() {
-        let slot = tenant.target.filter(|_| movable.contains(&i)).unwrap_or(tenant.now);
-        if let Some(sum) = demand.get_mut(slot) {
-            *sum = sum.saturating_add(tenant.planned);
-            surges[slot].push(tenant.max_surge);
-        }
-    }
-    let at_once = mig.request.pool.concurrent_rollouts as usize;
-    for (sum, mut surges) in demand.iter_mut().zip(surges) {
-        surges.sort_unstable_by(|a, b| b.cmp(a));
-        *sum = surges.iter().take(at_once).fold(*sum, |sum, surge| sum.saturating_add(*surge));
-    }
-    demand
+/// Workloads with a pod on a node that must stay as it is, with one such node.
+fn on_frozen_nodes<'l>(land: &'l Land<'_>) -> BTreeMap<usize, &'l str> {
+    let frozen = land.sites.iter().filter(|site| site.frozen);
+    frozen
+        .flat_map(|site| site.cards.iter().flat_map(Card::holders).map(|tenant| (tenant, site.name.as_str())))
+        .collect()
 }
 
-/// Whole cards that pods hold which keep them.
-fn whole_cards(land: &Land<'_>, movable: &BTreeSet<usize>) -> usize {
-    let cards = land.sites.iter().flat_map(|site| &site.cards);
-    cards.filter(|card| matches!(card, Card::Whole(Some(tenant)) if !movable.contains(tenant))).count()
+/// Which nodes have to go for the label to do its work.
+fn replaced(land: &Land<'_>) -> String {
+    let frozen: Vec<&str> =
+        land.sites.iter().filter(|site| site.frozen).map(|site| site.name.as_str()).collect();
+    let but_for = match frozen.as_slice() {
+        [] => String::new(),
+        frozen => format!(", but for those that must stay as they are: {}", first_few(frozen, 3, ", ")),
+    };
+    format!(
+        "the nodes of this pool come and go: the label belongs into the node group's declaration, and nodes made before \
+         it must be replaced{but_for}"
+    )
 }
 
-/// The label of the group and, where the operator brings no config of that name, the config.
-fn label(mig: &Mig<'_, '_>, land: &Land<'_>, entries: Vec<MigEntry>, beside: bool) -> Vec<Change> {
-    let mut changes = Vec::new();
-    let value = ready_made(mig, &entries).unwrap_or_else(|| {
-        let text: String = entries.iter().map(|e| format!("{:?}", e.instances)).collect();
-        let name = own_name(mig.request, &text);
-        let names_in_use = names_in_use(mig.request);
-        changes.push(Change::SetMigConfig { name: name.clone(), entries, names_in_use });
-        name
-    });
-    let previous = land.nodes.iter().find_map(|node| node.label(MIG_LABEL).map(str::to_owned));
-    if previous.as_ref() == Some(&value) {
-        return Vec::new();
+fn frozen(node: &str) -> Reason {
+    Reason::new("on-frozen-node", format!("a pod of it runs on {node}, which must stay as it is"))
+        .with_advice("take the node out of `frozen_nodes`, or let the pods end that must not be moved")
+}
+
+/// The types that replicas of each type may sit in: their own, and each larger one that fits every workload that would
+/// move there. Slices that somebody keeps stay what they are, and nobody gets media engines that were not asked for: a
+/// card has one such slice.
+fn may_sit_in(
+    mig: &Mig<'_, '_>,
+    land: &Land<'_>,
+    movable: &BTreeSet<usize>,
+    fixed: &BTreeSet<usize>,
+) -> Vec<BTreeSet<usize>> {
+    let fits = |kind: usize, to: usize| {
+        let name = &mig.geometry.types[to].name;
+        movable
+            .iter()
+            .filter(|i| land.tenants[**i].target == Some(kind))
+            .all(|i| mig.weighed[*i].fit.considered.iter().any(|c| c.name == *name && c.fits))
+    };
+    let plain = |kind: usize| mig.chain[kind].name.attribute == Attribute::Plain;
+    (0..mig.geometry.whole())
+        .map(|kind| {
+            let larger = kind + 1..mig.geometry.whole();
+            let larger = larger.filter(|to| !fixed.contains(&kind) && (plain(*to) || !plain(kind)));
+            std::iter::once(kind).chain(larger.filter(|to| fits(kind, *to))).collect()
+        })
+        .collect()
+}
+
+/// Nodes that are made for slices and for whole cards, by cards, by room for pods, and so that replicas are apart.
+fn new_nodes(land: &Land<'_>, need: &Need, group: &OneLayout) -> Result<usize, Vec<Reason>> {
+    // The autoscaler may make any kind of node that the group has: the smallest is counted on.
+    let cards_per_node = land.sites.iter().map(|site| site.cards.len()).min().unwrap_or(1).max(1);
+    let n_slices: u32 = need.slices().iter().sum();
+    let by_room = n_slices.div_ceil(room(land, need.largest_in_slices)?) as usize;
+    let cut = (group.n_cards as usize).div_ceil(cards_per_node).max(by_room).max(need.cut_nodes);
+    let n_whole = need.slots().last().copied().unwrap_or(0);
+    if n_whole == 0 {
+        return Ok(cut);
     }
-    changes.push(Change::LabelGroup { key: MIG_LABEL.to_owned(), value, previous, beside });
-    changes
+    let by_room = n_whole.div_ceil(room(land, need.largest_whole)?) as usize;
+    Ok(cut + (n_whole as usize).div_ceil(cards_per_node).max(by_room).max(need.whole_nodes))
 }
 
 /// Pods of the largest size on the smallest node, or why none may be moved.
-fn room(land: &Land<'_>, movable: &BTreeSet<usize>) -> Result<u32, Vec<Reason>> {
-    match pods_per_node(land, movable) {
+fn room(land: &Land<'_>, largest: Option<Resources>) -> Result<u32, Vec<Reason>> {
+    match pods_per_node(land, largest) {
         None => Err(vec![Reason::new(
             "room-unknown",
             "how much CPU and memory the nodes and pods have is not known: no pod is moved",
@@ -162,9 +197,8 @@ fn room(land: &Land<'_>, movable: &BTreeSet<usize>) -> Result<u32, Vec<Reason>> 
 }
 
 /// Pods of at most the largest size that every node of the group has CPU, memory and pod slots for.
-fn pods_per_node(land: &Land<'_>, movable: &BTreeSet<usize>) -> Option<u32> {
-    let largest =
-        movable.iter().map(|i| land.tenants[*i].needs).reduce(|a, b| Some(a?.larger(b?))).flatten()?;
+fn pods_per_node(land: &Land<'_>, largest: Option<Resources>) -> Option<u32> {
+    let largest = largest?;
     let most = |room: Resources| (0..=MOST_PODS).rev().find(|n| largest.times(*n).fits_in(room)).unwrap_or(0);
     land.sites.iter().map(|site| site.room.map(most)).reduce(|a, b| Some(a?.min(b?))).flatten()
 }
@@ -172,58 +206,75 @@ fn pods_per_node(land: &Land<'_>, movable: &BTreeSet<usize>) -> Option<u32> {
 /// No node holds more pods than this; the kubelet's own default is 110.
 const MOST_PODS: u32 = 1_000;
 
-/// One layout for every cut card of a group.
-struct OneLayout {
-    layout: Layout,
-    /// The type that replicas of each type sit in.
-    sits_in: Vec<usize>,
-    n_cards: u32,
+/// Cards that stay as they are: held whole by those who keep them, and cut ones on frozen nodes.
+fn kept_cards(land: &Land<'_>, converted: &BTreeSet<usize>) -> usize {
+    let stays = |frozen: bool, card: &Card| match card {
+        Card::Whole(holder) => holder.is_some_and(|tenant| !converted.contains(&tenant)),
+        Card::Cut(_) => frozen,
+    };
+    land.sites.iter().map(|site| site.cards.iter().filter(|card| stays(site.frozen, card)).count()).sum()
 }
 
-/// The single layout that serves the demand with the fewest cards, exact: every layout, and every way to put the
-/// replicas of a type into one type of at least its size, except for types that must stay as they are. Of equals, layouts
-/// of one type come first.
-fn one_layout(geometry: &Geometry, demand: &[u32], fixed: &BTreeSet<usize>) -> Option<OneLayout> {
-    if demand.iter().all(|n| *n == 0) {
-        return None;
+/// Why no other single layout needs fewer cards, or that this is not known.
+fn proof(mig: &Mig<'_, '_>, need: &Need, group: &OneLayout, apart: u32) -> Proof {
+    let geometry = &mig.geometry;
+    let whole = geometry.whole();
+    let n_slots = |counts: &[u32]| counts[..whole].iter().map(|n| *n as usize).sum::<usize>();
+    let mut holds = counted(n_slots(&need.replicas), "replica");
+    let free = n_slots(&need.free);
+    if free > 0 {
+        holds.push_str(&format!(" and, while they roll or grow, {free} more"));
     }
-    let mut layouts: Vec<Layout> = (0..geometry.whole()).map(|kind| geometry.uniform_layout(kind)).collect();
-    layouts.extend(geometry.maximal_layouts());
-    let mut best: Option<OneLayout> = None;
-    for layout in &layouts {
-        for sits_in in
-            ways(geometry.whole()).into_iter().filter(|way| fixed.iter().all(|kind| way[*kind] == *kind))
-        {
-            let mut needed = vec![0u32; geometry.whole()];
-            for (kind, n) in demand.iter().enumerate() {
-                needed[sits_in[kind]] += n;
-            }
-            let cards =
-                needed.iter().zip(&layout.counts).try_fold(0u32, |most, (need, have)| match (need, have) {
-                    (0, _) => Some(most),
-                    (_, 0) => None,
-                    (need, have) => Some(most.max(need.div_ceil(*have))),
-                });
-            if let Some(n_cards) = cards
-                && best.as_ref().is_none_or(|best| n_cards < best.n_cards)
-            {
-                best = Some(OneLayout { layout: layout.clone(), sits_in, n_cards });
-            }
+    // Where each replica is on its own and may sit in any larger slice: no plan with one layout needs fewer.
+    let least = uniform(geometry, &need.slices()).map(|least| least.n_cards);
+    let proven = least.is_some_and(|least| group.n_cards - apart <= least);
+    let mut sentences = vec![format!(
+        "one layout for the whole group: with `{}` on every card, {} {} room for {holds}; {}",
+        group.layout.describe(geometry),
+        counted((group.n_cards - apart) as usize, "card"),
+        if group.n_cards - apart == 1 { "has" } else { "have" },
+        if proven {
+            "every other single layout needs as many or more"
+        } else {
+            "whether another single layout needs fewer, with some replicas in larger slices, is not proven"
         }
+    )];
+    if apart > 0 {
+        sentences.push(format!("{} more, so that replicas are apart", counted(apart as usize, "card")));
     }
-    best
+    Proof { n_cards: group.n_cards, proven, sentences }
 }
 
-/// Every map from a type to one of at least its size; the one that leaves all as they are comes first.
-fn ways(n_types: usize) -> Vec<Vec<usize>> {
-    let mut ways = vec![Vec::new()];
-    for kind in 0..n_types {
-        ways = ways
-            .into_iter()
-            .flat_map(|way: Vec<usize>| {
-                (kind..n_types).map(move |to| way.iter().copied().chain(std::iter::once(to)).collect())
-            })
-            .collect();
+/// The label of the group and, where the operator brings no config of that name, the config.
+fn label(mig: &Mig<'_, '_>, land: &Land<'_>, group: &OneLayout, beside: bool, plan: &mut Plan) {
+    let instances = group.layout.counts.iter().zip(&mig.geometry.types).filter(|(n, _)| **n > 0);
+    let entries = vec![MigEntry {
+        cards: Vec::new(),
+        instances: instances.map(|(n, kind)| (kind.name.clone(), *n)).collect(),
+    }];
+    let value = ready_made(mig, &entries).unwrap_or_else(|| {
+        let text: String = entries.iter().map(|e| format!("{:?}", e.instances)).collect();
+        let name = own_name(mig.request, &text);
+        let names_in_use = names_in_use(mig.request);
+        plan.changes.push(Change::SetMigConfig { name: name.clone(), entries, names_in_use });
+        name
+    });
+    let today: BTreeSet<Option<String>> =
+        land.nodes.iter().map(|node| label_today(mig.request, node, MIG_LABEL)).collect();
+    let previous = match today.len() {
+        1 => today.into_iter().next().flatten(),
+        _ => {
+            let values: Vec<&str> =
+                today.iter().map(|value| value.as_deref().unwrap_or("no value")).collect();
+            plan.notes.push(format!(
+                "the nodes of this group carry different values of `{MIG_LABEL}` today ({}): there is no one value to \
+                 go back to",
+                first_few(&values, 3, ", ")
+            ));
+            None
+        }
+    };
+    if previous.as_ref() != Some(&value) {
+        plan.changes.push(Change::LabelGroup { key: MIG_LABEL.to_owned(), value, previous, beside });
     }
-    ways
 }

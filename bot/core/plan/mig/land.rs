@@ -40,7 +40,7 @@ fn kind_of(chain: &[&MigProfile], profile: &str) -> Option<usize> {
 }
 
 /// Kinds whose pods are not moved: they run to an end, or nothing makes them anew.
-fn must_not_move(kind: &str) -> bool {
+pub(in crate::plan) fn must_not_move(kind: &str) -> bool {
     crate::inventory::is_batch_kind(kind) || kind == "Pod" || kind == "DaemonSet" || kind == "RayCluster"
 }
 
