@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use slicewright_core::fit::FitReport;
 use slicewright_core::ids::WorkloadId;
 use slicewright_core::inventory::{Declared, Inventory, MigStrategy, Operator};
-use slicewright_core::plan::layers::{General, Layers, policies};
+use slicewright_core::plan::layers::{General, Layers, idle_rules, policies};
 use slicewright_core::plan::pool::{Pool, pools, unknown_frozen_nodes};
 use slicewright_core::plan::sound::{CHECK_FAILED, sound};
 use slicewright_core::plan::{Outcome, Request, plan, weigh_one};
@@ -42,6 +42,8 @@ pub struct Analysis {
     pub empty_pools: Vec<String>,
     /// Configured names of frozen nodes that no node has, as sentences.
     pub unknown_frozen_nodes: Vec<String>,
+    /// Rules of the policy that speak of nobody, as sentences.
+    pub idle_rules: Vec<String>,
     /// Pools by name.
     pub pools: Vec<Pool>,
     /// Policy of every workload.
@@ -118,6 +120,7 @@ impl Engine {
         let pools = pools(&inventory, &layers, &self.settings().prices)
             .map_err(|problem| anyhow::anyhow!("cluster `{}`: {problem}", cluster.name))?;
         let policies = policies(&inventory, &declared, &pools, &layers);
+        let idle_rules = idle_rules(&inventory, &declared, &pools, &layers);
         let mut outcomes = Vec::new();
         for pool in &pools {
             let request = Request {
@@ -167,6 +170,7 @@ impl Engine {
                 .map(|settings| settings.name.clone())
                 .collect(),
             unknown_frozen_nodes: unknown_frozen_nodes(&layers, &pools),
+            idle_rules,
             pools,
             policies,
             outcomes,

@@ -39,6 +39,15 @@ fn repository(analysis: &Analysis) -> Vec<Finding> {
             "correct the name, or take it out: as it is, it protects nothing",
         ));
     }
+    // A note: workloads of the cluster may come, and the service's rules may be about another one.
+    for text in &analysis.idle_rules {
+        findings.push(finding(
+            "idle-rule",
+            Severity::Note,
+            text.clone(),
+            "correct its selectors if it should: as it is, it protects nothing and allows nothing",
+        ));
+    }
     for pool in &analysis.pools {
         if let Some(hold) = held(&pool.freeze, analysis.at) {
             findings.push(finding(

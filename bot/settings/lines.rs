@@ -23,6 +23,22 @@ pub(super) fn note(settings: &mut ServiceSettings, text: &str, shown: &str) {
     }
 }
 
+/// The line of `clusters[0].pools[1].name`, or of the nearest part of that way that is there.
+pub(super) fn line_of(text: &str, place: &str) -> Option<usize> {
+    let stream = slicewright_yaml::read(text).ok()?;
+    let root = stream.document(0)?;
+    let way: Vec<Step> = place.split(['.', '[']).filter(|part| !part.is_empty()).map(step).collect();
+    (1..=way.len()).rev().find_map(|n| root.at(&way[..n])).map(|node| node.line())
+}
+
+/// `name` and `1]`, the parts of a place.
+fn step(part: &str) -> Step {
+    match part.strip_suffix(']').and_then(|index| index.parse::<usize>().ok()) {
+        Some(index) => Step::from(index),
+        None => Step::from(part),
+    }
+}
+
 struct Lines<'a> {
     root: Node<'a>,
     text: Vec<&'a str>,

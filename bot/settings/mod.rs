@@ -7,6 +7,7 @@ pub mod catalog;
 mod service;
 
 mod lines;
+mod wording;
 
 pub use service::{
     Author, ClusterSettings, ForgeKind, OperatorSettings, RepositorySettings, ServiceSettings, SettingsError,

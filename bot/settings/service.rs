@@ -10,7 +10,7 @@ use slicewright_core::policy::PolicySettings;
 use slicewright_core::policy::rules::PolicyRule;
 use slicewright_yaml::{Document, Edit, Op, Refusal, Shared, Step, Value};
 
-use super::lines;
+use super::{lines, wording};
 use crate::prometheus::Settings as PrometheusSettings;
 
 /// The whole file. Every field is documented in `config/example.yaml`.
@@ -135,20 +135,22 @@ pub enum SettingsError {
         cause: std::io::Error,
     },
     /// Not YAML, or a field that does not exist or has a wrong value.
-    #[error("the configuration `{path}` cannot be used:\n{text}")]
+    #[error("the configuration `{path}` cannot be used: {text}")]
     Invalid {
         /// The file.
         path: String,
-        /// Line, column and what is wrong.
+        /// What is wrong, with line and column.
         text: String,
     },
     /// Values that contradict each other.
-    #[error("the configuration `{path}` cannot be used: `{place}`: {problem}")]
+    #[error("the configuration `{path}` cannot be used: `{place}`{}: {problem}", .line.map_or_else(String::new, |n| format!(" (line {n})")))]
     Contradiction {
         /// The file.
         path: String,
         /// `clusters[0].name`.
         place: String,
+        /// Its line, or that of what is nearest around it, where it is known.
+        line: Option<usize>,
         /// What is wrong and how to put it right.
         problem: String,
     },
@@ -172,10 +174,13 @@ impl ServiceSettings {
     /// # Errors
     /// When it cannot be used, with the place.
     pub fn parse(text: &str, shown: &str, folder: &Path) -> Result<Self, SettingsError> {
-        let mut settings: Self = serde_saphyr::from_str(text)
-            .map_err(|error| SettingsError::Invalid { path: shown.to_owned(), text: error.to_string() })?;
+        let mut settings: Self = serde_saphyr::from_str(text).map_err(|error| SettingsError::Invalid {
+            path: shown.to_owned(),
+            text: wording::worded(&error),
+        })?;
         settings.check().map_err(|(place, problem)| SettingsError::Contradiction {
             path: shown.to_owned(),
+            line: lines::line_of(text, &place),
             place,
             problem,
         })?;
@@ -341,6 +346,10 @@ fn check_rule(rule: &PolicyRule, place: &str) -> Result<(), (String, String)> {
         let problem = format!("`{text}` names no workload: write `namespace/name`, such as `*/{text}`");
         return Err((format!("{place}.workloads"), problem));
     }
+    if rule.set == PolicySettings::default() {
+        let problem = "says nothing: give what holds for them, such as `set: {production: false}`";
+        return Err((format!("{place}.set"), problem.to_owned()));
+    }
     if rule.selects() {
         return Ok(());
     }
@@ -377,7 +386,40 @@ mod tests {
     #[test]
     fn a_rule_for_nobody_is_refused() {
         let message = error(&format!("{MINIMAL}rules:\n  - set: {{production: false}}\n"));
-        assert!(message.contains("`rules[0]`: says nothing about whom"), "{message}");
+        assert!(message.contains("`rules[0]` (line 6): says nothing about whom"), "{message}");
+    }
+
+    #[test]
+    fn a_rule_that_sets_nothing_is_refused() {
+        for rule in ["{namespaces: [a]}", "{namespaces: [a], set: {}}"] {
+            let message = error(&format!("{MINIMAL}rules: [{rule}]\n"));
+            assert!(message.contains("`rules[0].set` (line 5): says nothing"), "{message}");
+        }
+    }
+
+    #[test]
+    fn an_error_names_the_line_and_speaks_of_settings() {
+        for (more, said) in [
+            ("policy: {max_surge: -1}", "must be a whole number and not negative at line 5, column 21"),
+            ("policy: {compute_fill: much}", "must be a number at line 5, column 24"),
+            ("policy: {exclude: maybe}", "must be `true` or `false` at line 5, column 19"),
+            ("rules: {kinds: [Job]}", "must be a list: `[value, value]` at line 5, column 8"),
+            ("policy: [exclude]", "must be a mapping: `{name: value}` at line 5, column 9"),
+            (
+                "pool_defaults: {goal: capasity}",
+                "`capasity` is none of `bill`, `capacity` at line 5, column 23",
+            ),
+            ("rules: [{kind: [Job]}]", "no setting is called `kind` here; there are `name`, `namespaces`"),
+            (
+                "pool_defaults:\n  freeze:\n    - {weekly: [fri]}\n    - {reason: x}",
+                "`pool_defaults.freeze[1].from` (line 8): says no day",
+            ),
+            ("policy:\n  exclude: true\n  min_runs: 1\n  headroom_percent: 2000", "(line 8)"),
+        ] {
+            let message = error(&format!("{MINIMAL}{more}\n"));
+            assert!(message.contains(said), "`{said}` is missing in: {message}");
+            assert!(!message.contains('\n'), "{message}");
+        }
     }
 
     #[test]
@@ -389,9 +431,12 @@ mod tests {
     #[test]
     fn values_that_cannot_be_meant_are_refused_with_the_place() {
         for (more, said) in [
-            ("policy: {compute_fill: 75}", "`policy.compute_fill`: 7500 % is not above 0 and at most 1"),
-            ("policy: {min_profile: banana}", "`policy.min_profile`: `banana` is no MIG profile"),
-            ("policy: {methods: [keep-whole]}", "`policy.methods`: `keep-whole` is what is left"),
+            (
+                "policy: {compute_fill: 75}",
+                "`policy.compute_fill` (line 5): 7500 % is not above 0 and at most 1",
+            ),
+            ("policy: {min_profile: banana}", "`policy.min_profile` (line 5): `banana` is no MIG profile"),
+            ("policy: {methods: [keep-whole]}", "`policy.methods` (line 5): `keep-whole` is what is left"),
             ("policy: {time_slicing_max_replicas: 1}", "1 is not between 2 and 48"),
             ("rules: [{kinds: [Job], set: {min_coverage: 90}}]", "`rules[0].set.min_coverage`"),
             ("branch_prefix: a b", "`branch_prefix`"),
@@ -400,14 +445,14 @@ mod tests {
             assert!(message.contains(said), "{message}");
         }
         let pools = MINIMAL.replace("infra.git}", "infra.git}\n    pools: [{name: p, nodes: 'x('}]");
-        assert!(error(&pools).contains("`clusters[0].pools[0].nodes`: `x(`"), "{}", error(&pools));
+        assert!(error(&pools).contains("`clusters[0].pools[0].nodes` (line 5): `x(`"), "{}", error(&pools));
     }
 
     #[test]
     fn a_cluster_named_twice_is_refused() {
         let twice = MINIMAL.replace("infra.git}", "infra.git, folders: [a/]}");
         let twice = format!("{twice}{}", twice.trim_start_matches("clusters:\n"));
-        assert!(error(&twice).contains("`clusters[1].name`: `a` is named twice"));
+        assert!(error(&twice).contains("`clusters[1].name` (line 5): `a` is named twice"));
     }
 
     #[test]

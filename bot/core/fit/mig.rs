@@ -64,7 +64,7 @@ pub(super) fn weigh<'a>(question: &Question<'a>, needs: &Needs) -> Vec<Weighed<'
                 obstacle::bandwidth(question, model, profile, candidate),
                 obstacle::media(uses_media, candidate),
                 latency,
-                below_minimum(question, index < least),
+                below_minimum(question, model, index < least),
             ];
             Weighed { index, profile: candidate, obstacles: obstacles.into_iter().flatten().collect() }
         })
@@ -87,13 +87,14 @@ pub(super) fn least(question: &Question<'_>, model: &GpuModel) -> usize {
     name.and_then(|name| chain.iter().position(|profile| profile.is_named(name))).unwrap_or(chain.len())
 }
 
-pub(super) fn below_minimum(question: &Question<'_>, is_below: bool) -> Option<Obstacle> {
+pub(super) fn below_minimum(question: &Question<'_>, model: &GpuModel, is_below: bool) -> Option<Obstacle> {
     is_below.then(|| {
-        let text = format!(
-            "policy asks for `{}` at least{}",
-            question.policy.min_profile.as_deref().unwrap_or_default(),
-            decided(question, "min_profile")
-        );
+        let wanted = question.policy.min_profile.as_deref().unwrap_or_default();
+        let name: Option<ProfileName> = wanted.parse().ok();
+        let known = name.is_some_and(|name| model.chain().iter().any(|profile| profile.is_named(name)));
+        let unknown = if known { String::new() } else { format!("; {} has no such slice", model.title()) };
+        let text =
+            format!("policy asks for `{wanted}` at least{}{unknown}", decided(question, "min_profile"));
         Obstacle::setting(Reason::new("below-minimum", text), "policy allowed smaller profiles")
     })
 }

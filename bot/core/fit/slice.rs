@@ -197,7 +197,7 @@ impl<'a> Case<'a> {
                 ),
             ));
         }
-        below_minimum(self.question, self.held.place < self.least).map(|obstacle| obstacle.reason)
+        below_minimum(self.question, self.model, self.held.place < self.least).map(|obstacle| obstacle.reason)
     }
 
     /// Less than half of the wanted headroom would be left, or next to nothing.
@@ -230,7 +230,7 @@ impl<'a> Case<'a> {
             obstacle::bandwidth(question, self.model, self.measured, profile),
             obstacle::media(self.uses_media, profile),
             self.latency(profile),
-            below_minimum(question, index < self.least),
+            below_minimum(question, self.model, index < self.least),
         ];
         found.into_iter().flatten().collect()
     }

@@ -202,6 +202,18 @@ fn a_minimum_is_understood_under_both_names_of_a_profile() {
 }
 
 #[test]
+fn a_minimum_that_the_card_does_not_have_is_said_to_be_missing() {
+    let mut case = on("a100-80gb", 3_000);
+    case.policy.min_profile = Some("2g.21gb".into());
+    let fit = case.fit();
+    let said = format!("{:?}", fit.considered);
+    assert!(said.contains("policy asks for `2g.21gb` at least; A100 80GB has no such slice"), "{said}");
+    case.policy.min_profile = Some("2g.20gb".into());
+    let said = format!("{:?}", case.fit().considered);
+    assert!(said.contains("policy asks for `2g.20gb` at least") && !said.contains("no such slice"), "{said}");
+}
+
+#[test]
 fn the_next_smaller_slice_says_what_it_would_ask_for() {
     let mut case = on("a100-80gb", 8_500);
     for day in &mut case.profile.daily_peaks[..28] {

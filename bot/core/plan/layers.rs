@@ -44,9 +44,7 @@ pub fn policies(
             layers.service.layer("service".to_owned()),
             layers.of_cluster.layer(format!("cluster {}", layers.cluster)),
         ];
-        let pool = pools
-            .iter()
-            .find(|pool| workload.pods.iter().any(|pod| pool.nodes.contains(&pod.node)))
+        let pool = pool_of(workload, pools)
             .and_then(|pool| layers.pools.iter().find(|settings| settings.name == pool.id.pool));
         if let Some(pool) = pool {
             let name = format!("pool {}", pool.name);
@@ -55,6 +53,40 @@ pub fn policies(
         resolve(workload, declared.of(&workload.id), &chain)
     };
     inventory.workloads.iter().map(|workload| (workload.id.clone(), policy(workload))).collect()
+}
+
+/// Rules that speak of no GPU workload of the cluster, or of the pool that they stand in, as sentences: a typing error
+/// there leaves a workload unprotected.
+pub fn idle_rules(
+    inventory: &Inventory,
+    declared: &Declared,
+    pools: &[Pool],
+    layers: &Layers<'_>,
+) -> Vec<String> {
+    let idle = |layer: Layer<'_>, workloads: Vec<&Workload>, whose: &str| -> Vec<String> {
+        let speaks = |rule: &PolicyRule| workloads.iter().any(|w| rule.matches(w, declared.of(&w.id)));
+        let rules = layer.rules.iter().enumerate().filter(|(_, rule)| !speaks(rule));
+        rules
+            .map(|(n, rule)| format!("{} speaks of no GPU workload of the {whose}", layer.place(n, rule)))
+            .collect()
+    };
+    let all = || inventory.workloads.iter().collect();
+    let mut found = idle(layers.service.layer("service".to_owned()), all(), "cluster");
+    let of_cluster = layers.of_cluster.layer(format!("cluster {}", layers.cluster));
+    found.extend(idle(of_cluster, all(), "cluster"));
+    for settings in layers.pools {
+        let in_it =
+            |workload: &&Workload| pool_of(workload, pools).is_some_and(|pool| pool.id.pool == settings.name);
+        let layer =
+            Layer { name: format!("pool {}", settings.name), all: &settings.policy, rules: &settings.rules };
+        found.extend(idle(layer, inventory.workloads.iter().filter(in_it).collect(), "pool"));
+    }
+    found
+}
+
+/// The first pool that one of the workload's pods runs in.
+fn pool_of<'a>(workload: &Workload, pools: &'a [Pool]) -> Option<&'a Pool> {
+    pools.iter().find(|pool| workload.pods.iter().any(|pod| pool.nodes.contains(&pod.node)))
 }
 
 impl<'a> General<'a> {

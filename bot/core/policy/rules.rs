@@ -92,7 +92,7 @@ pub struct Layer<'a> {
 
 impl Layer<'_> {
     /// `cluster dc1, rule 2`, with the rule's own name where it has one.
-    fn place(&self, n: usize, rule: &PolicyRule) -> String {
+    pub(crate) fn place(&self, n: usize, rule: &PolicyRule) -> String {
         let name = rule.name.as_ref().map_or_else(String::new, |name| format!(" `{name}`"));
         format!("{}, rule {}{name}", self.name, n + 1)
     }

@@ -258,3 +258,40 @@ fn an_autoscalers_maximum_is_planned_for_unless_the_policy_says_otherwise() {
     assert_eq!(replicas(None), 2);
     assert_eq!(replicas(Some(false)), 1);
 }
+
+#[test]
+fn rules_that_speak_of_nobody_are_found_in_every_layer() {
+    let mut cluster = three_services();
+    cluster.node("gpu-10", A100, 1);
+    let rule = |name: Option<&str>, namespace: &str| PolicyRule {
+        name: name.map(str::to_owned),
+        namespaces: vec![namespace.to_owned()],
+        ..PolicyRule::default()
+    };
+    let service = [rule(None, "search"), rule(Some("gold"), "saerch")];
+    let of_cluster = [rule(None, "dev")];
+    let (policy, defaults) = (PolicySettings::default(), PoolSettings::default());
+    let general = |rules| General { policy: &policy, rules, pool_defaults: &defaults };
+    let empty = PoolSettings {
+        name: "b".into(),
+        nodes: Some("gpu-10".into()),
+        rules: vec![rule(None, "search")],
+        ..PoolSettings::default()
+    };
+    let configured = [empty];
+    let layers = Layers {
+        cluster: "c",
+        service: general(&service),
+        of_cluster: general(&of_cluster),
+        pools: &configured,
+    };
+    let pools = pools(&cluster.inventory, &layers, &PriceSettings::default()).unwrap();
+    assert_eq!(
+        crate::plan::layers::idle_rules(&cluster.inventory, &cluster.declared, &pools, &layers),
+        [
+            "service, rule 2 `gold` speaks of no GPU workload of the cluster",
+            "cluster c, rule 1 speaks of no GPU workload of the cluster",
+            "pool b, rule 1 speaks of no GPU workload of the pool",
+        ]
+    );
+}
