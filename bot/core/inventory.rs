@@ -597,9 +597,22 @@ pub struct NodeCarrier {
     pub editable: Result<(), String>,
 }
 
+impl NodeCarrier {
+    /// The file alone: the change itself moves lines, so that a line of today is wrong once it is merged.
+    pub fn file(&self) -> &str {
+        self.place.rsplit_once(':').map_or(&self.place, |(file, _)| file)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_file_of_a_manifest_is_its_place_without_the_line() {
+        let carrier = NodeCarrier { place: "a/l4.yaml:29".into(), labels: BTreeMap::new(), editable: Ok(()) };
+        assert_eq!(carrier.file(), "a/l4.yaml");
+    }
 
     #[test]
     fn labels_are_found_by_their_kubernetes_key() {

@@ -201,11 +201,7 @@ impl Engine {
             action,
             summary: match (&proposal, outcome) {
                 (Some(proposal), _) => proposal.terminal.clone(),
-                (None, Outcome::Nothing(nothing)) => {
-                    let why: Vec<&str> = nothing.reasons.iter().map(|reason| reason.text.as_str()).collect();
-                    let why = (!why.is_empty()).then(|| why.join("; "));
-                    render::nothing(pool, why.as_deref(), &nothing.kept)
-                }
+                (None, Outcome::Nothing(nothing)) => render::nothing(pool, &nothing.reasons, &nothing.kept),
                 (None, Outcome::Plan(_)) => String::new(),
             },
             proposal,

@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use slicewright_core::fit::FitReport;
+use slicewright_core::fit::{FitReport, Reason};
 use slicewright_core::ids::{PoolId, WorkloadId};
 use slicewright_core::plan::pool::Pool;
 use slicewright_core::plan::{Kept, Plan};
@@ -189,8 +189,8 @@ pub fn explain(
 }
 
 /// Why a pool gets no proposal: `why` for the pool as a whole, if there is such a reason, and each workload's own.
-pub fn nothing(pool: &PoolId, why: Option<&str>, kept: &[Kept]) -> String {
-    terminal::nothing(pool, why, kept)
+pub fn nothing(pool: &PoolId, reasons: &[Reason], kept: &[Kept]) -> String {
+    terminal::nothing(pool, reasons, kept)
 }
 
 /// The difference of one file as a unified diff with three lines around each change; `None` where the file is not

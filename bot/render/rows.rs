@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use slicewright_core::fit::Verdict;
 use slicewright_core::ids::WorkloadId;
-use slicewright_core::plan::{Change, Item, MigEntry, Plan};
+use slicewright_core::plan::{CardUse, Change, Item, MigEntry, Plan};
 use slicewright_core::units::Mib;
 
 use super::escape::{cut, tick};
@@ -116,12 +116,26 @@ fn label_rows(key: &str, value: &str, nodes: &BTreeMap<String, Option<String>>, 
             field: format!("label {}", tick(key)),
             before: today.map_or_else(|| "not set".to_owned(), tick),
             after: tick(value),
-            why: cards.map_or_else(String::new, |node| {
-                cut(&node.after.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "), 160)
-            }),
+            why: cards.map_or_else(String::new, |node| cut(&cards_words(&node.after), 160)),
         }
     };
     by_today.into_iter().map(row).collect()
+}
+
+/// Cards that are used alike once, in the order of the first: `2 cards, each 3 × 2g.10gb: a, b, free; idle`.
+fn cards_words(cards: &[CardUse]) -> String {
+    let mut alike: Vec<(String, usize)> = Vec::new();
+    for card in cards.iter().map(ToString::to_string) {
+        match alike.iter_mut().find(|(known, _)| *known == card) {
+            Some((_, n)) => *n += 1,
+            None => alike.push((card, 1)),
+        }
+    }
+    let words = |(card, n): &(String, usize)| match n {
+        1 => card.clone(),
+        n => format!("{n} cards, each {card}"),
+    };
+    alike.iter().map(words).collect::<Vec<_>>().join("; ")
 }
 
 fn resource_rows(
@@ -220,5 +234,17 @@ pub(super) fn some_of(names: &[&str], shown: usize) -> String {
     match names.len().saturating_sub(shown) {
         0 => list.join(", "),
         more => format!("{} and {more} more", list.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cards_that_are_used_alike_are_counted() {
+        let whole = || CardUse::Whole { workload: WorkloadId::new("Deployment", "chat", "sdxl") };
+        let cards = [whole(), CardUse::Idle, whole(), whole()];
+        assert_eq!(cards_words(&cards), "3 cards, each whole: chat/sdxl; idle");
     }
 }

@@ -1,5 +1,8 @@
 //! One pool's plan, or why there is none, in a few lines without markup.
 
+use std::collections::BTreeSet;
+
+use slicewright_core::fit::Reason;
 use slicewright_core::ids::PoolId;
 use slicewright_core::plan::{Kept, NodeFate};
 use slicewright_core::units::counted;
@@ -27,8 +30,9 @@ pub(super) fn terminal(view: &View<'_>) -> String {
         },
         |money| format!("{money} a month once the nodes are gone"),
     );
+    let most = if saving.cards_of_autoscalers > 0 { " at the autoscalers' maximum" } else { "" };
     lines.push(format!(
-        "{}: {} for {} on {}; frees {} and {}; {money}",
+        "{}: {} for {} on {}; frees {}{most} and {}; {money}",
         plan.pool,
         plan.method.name(),
         counted(plan.items.len(), "workload"),
@@ -71,10 +75,13 @@ pub(super) fn terminal(view: &View<'_>) -> String {
     finish(&lines)
 }
 
-/// Why a pool gets no proposal.
-pub(super) fn nothing(pool: &PoolId, why: Option<&str>, kept: &[Kept]) -> String {
-    let why = why.map_or_else(String::new, |why| format!(": {why}"));
+/// Why a pool gets no proposal, and the ways out, each once.
+pub(super) fn nothing(pool: &PoolId, reasons: &[Reason], kept: &[Kept]) -> String {
+    let why: Vec<&str> = reasons.iter().map(|reason| reason.text.as_str()).collect();
+    let why = if why.is_empty() { String::new() } else { format!(": {}", why.join("; ")) };
     let mut lines = vec![format!("{pool}: nothing to propose{why}")];
+    let advice: BTreeSet<&str> = reasons.iter().filter_map(|reason| reason.advice.as_deref()).collect();
+    lines.extend(advice.iter().map(|advice| format!("  way out: {advice}")));
     keep(&mut lines, kept);
     finish(&lines)
 }

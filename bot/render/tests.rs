@@ -65,7 +65,23 @@ fn a_terminal_gets_a_few_lines() {
     snapshot("terminal-mig", &terminal(&mig().view(Dialect::Terminal)));
     let sample = time_slicing();
     snapshot("terminal-time-slicing", &terminal(&sample.view(Dialect::Terminal)));
-    snapshot("terminal-nothing", &nothing(&sample.plan.pool, None, &sample.plan.kept));
+    snapshot("terminal-nothing", &nothing(&sample.plan.pool, &[], &sample.plan.kept));
+}
+
+#[test]
+fn a_pool_without_a_plan_says_the_ways_out_once() {
+    let reason = |text| Reason::new("x", text).with_advice("set `goal: capacity`");
+    let pool = time_slicing().plan.pool;
+    let said = nothing(&pool, &[reason("a"), reason("b"), Reason::new("y", "c")], &[]);
+    assert_eq!(said, "dev-use1/ml-dev: nothing to propose: a; b; c\n  way out: set `goal: capacity`\n");
+}
+
+#[test]
+fn cards_that_only_autoscalers_would_take_are_not_called_freed() {
+    let mut sample = mig();
+    sample.plan.saving.cards_of_autoscalers = 1;
+    let said = terminal(&sample.view(Dialect::Terminal));
+    assert!(said.contains("frees 2 GPUs at the autoscalers' maximum and 2 nodes"), "{said}");
 }
 
 /// A pool of one node whose goal the cluster decided.
@@ -271,7 +287,11 @@ fn hostile_words_stay_words() {
     }
     for text in [
         terminal(&sample.view(Dialect::Terminal)),
-        nothing(&sample.plan.pool, Some(HOSTILE), &sample.plan.kept),
+        nothing(
+            &sample.plan.pool,
+            &[Reason::new("hostile", HOSTILE).with_advice(HOSTILE)],
+            &sample.plan.kept,
+        ),
     ] {
         assert!(!text.contains(['\u{1b}', '\u{202e}', '\r']) && !text.contains("\n/close"), "{text}");
     }

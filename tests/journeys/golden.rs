@@ -56,7 +56,7 @@ fn three_services_share_one_card_by_mig() {
         assert!(text.lines().any(|known| known == line), "`{line}` is missing in:\n{text}");
     }
     for said in [
-        "down from here until the slices exist (some minutes, 30m at most): search/embed-svc-",
+        "down from here until the slices exist (some minutes; the wait for them gives up after 30m): search/embed-svc-",
         "; downtime of embed-svc",
         "peak 7,987 MiB, needs 9,585 MiB, gets 9,855 MiB",
     ] {

@@ -30,10 +30,12 @@ pub(super) fn rollout(plan: &Plan, request: &Request<'_>) -> Vec<Step> {
             steps.push(merge_mig(plan, request));
             steps.extend(first.into_iter().flat_map(|wave| nodes_of(plan, wave)).map(wait_for_slices));
             steps.push(move_pods(plan));
+            steps.extend(first.and_then(|wave| give_back(plan, wave)));
             for wave in later {
                 steps.extend(drain_wave(plan, wave, request, "Then"));
                 steps.push(label_wave(plan, wave, request));
                 steps.extend(nodes_of(plan, wave).into_iter().map(wait_for_slices));
+                steps.extend(give_back(plan, wave));
             }
         }
         Method::TimeSlicing | Method::Mps => steps.extend(time_slicing::rollout::steps(plan, request)),
@@ -59,8 +61,18 @@ pub(super) fn rollback(plan: &Plan, request: &Request<'_>) -> Vec<Step> {
     if drained_first {
         for node in &touched {
             let mut drained = step(format!("Drain {}.", node.name), vec![drain(&node.name)]);
-            drained.cost =
-                Some("every pod in its slices or shares stops until its whole card is back".to_owned());
+            let borrowed = plan
+                .waves
+                .iter()
+                .find(|wave| wave.nodes.contains(&node.name))
+                .map_or(0, |wave| wave.borrowed);
+            let stay_up = match borrowed {
+                0 => String::new(),
+                n => {
+                    format!("; to keep everybody up, borrow {} first, as before", counted(n as usize, "node"))
+                }
+            };
+            drained.cost = Some(format!("every GPU pod on it stops until its whole card is back{stay_up}"));
             steps.push(drained);
         }
     }
@@ -69,6 +81,10 @@ pub(super) fn rollback(plan: &Plan, request: &Request<'_>) -> Vec<Step> {
     let mut revert =
         step("Revert the merge: the old labels and the old resource names come back with it.", commands);
     revert.wait_for = Some("the pipeline has applied the revert".to_owned());
+    revert.on_failure = Some(
+        "there is no merge commit after a squash or a fast-forward: revert the commit itself, without `-m 1`"
+            .to_owned(),
+    );
     steps.push(revert);
     for node in &touched {
         let mut chain = waits(&node.name, &node.before);
@@ -122,18 +138,60 @@ fn drain_wave(plan: &Plan, wave: &Wave, request: &Request<'_>, when: &str) -> Ve
 
 /// Borrows the wave's nodes until `what` exist on those that are drained.
 pub(super) fn borrow(wave: &Wave, request: &Request<'_>, what: &str) -> Step {
-    let nodes = counted(wave.borrowed as usize, "node");
     let price = request.pool.prices.values().map(|price| &price.per_hour).max();
     let mut step = step(
-        format!("Borrow {nodes} of the same kind, until the {what} on {} exist.", wave.nodes.join(", ")),
+        format!(
+            "Borrow {} of the same kind, with the pool's labels and taints: pods run there until the {what} on {} exist.",
+            counted(wave.borrowed as usize, "node"),
+            wave.nodes.join(", "),
+        ),
         Vec::new(),
     );
-    step.wait_for = Some(format!("the borrowed {nodes} offer `nvidia.com/gpu`"));
+    step.wait_for = Some(if wave.borrowed == 1 {
+        "the borrowed node offers `nvidia.com/gpu`".to_owned()
+    } else {
+        format!("each of the {} borrowed nodes offers `nvidia.com/gpu`", wave.borrowed)
+    });
     step.cost = Some(match price {
         Some(price) => format!("{price} an hour each, for about an hour"),
         None => "the price of such a node, which is not known, for about an hour".to_owned(),
     });
     step
+}
+
+/// The end of a loan. Draining alone would stop at once all pods that stand there, which is what the loan is to avoid:
+/// workloads that keep whole cards start again pod by pod first. Those that get slices have left with their roll.
+fn give_back(plan: &Plan, wave: &Wave) -> Option<Step> {
+    let nodes = match wave.borrowed {
+        0 => return None,
+        1 => "<the borrowed node>",
+        _ => "<the borrowed nodes>",
+    };
+    let moved: BTreeSet<&WorkloadId> = plan.items.iter().map(|item| &item.fit.workload).collect();
+    let whole: BTreeSet<&WorkloadId> =
+        wave.down.iter().chain(&wave.fewer).filter(|id| !moved.contains(id)).collect();
+    let mut commands = vec![format!("kubectl cordon {nodes}")];
+    for id in whole.iter().filter(|id| matches!(id.kind.as_str(), "Deployment" | "StatefulSet")) {
+        let target = format!("{}/{}", id.kind.to_lowercase(), id.name);
+        commands.push(format!("kubectl -n {} rollout restart {target}", id.namespace));
+        commands.push(format!("kubectl -n {} rollout status {target} --timeout=15m", id.namespace));
+    }
+    commands.push(drain(nodes));
+    let mut step = step(
+        format!(
+            "Give back what was borrowed for {}: first its pods start again on the pool's own cards, one by one.",
+            wave.nodes.join(", ")
+        ),
+        commands,
+    );
+    step.wait_for =
+        Some("no pod with a GPU runs on what was borrowed; then take it out of service".to_owned());
+    step.on_failure = Some(
+        "a pod stays Pending: a card of the pool is not free yet; uncordon what was borrowed, and see `kubectl describe \
+         pod`"
+            .to_owned(),
+    );
+    Some(step)
 }
 
 fn drain_for_mig(wave: &Wave, node: &NodeOutcome, when: &str) -> Step {
@@ -151,7 +209,7 @@ fn drain_for_mig(wave: &Wave, node: &NodeOutcome, when: &str) -> Step {
         let downtime =
             if waits.is_empty() { String::new() } else { format!("; downtime of {}", waits.join(", ")) };
         format!(
-            "down from here until the slices exist (some minutes, {MIG_TIMEOUT} at most): {}{downtime}",
+            "down from here until the slices exist (some minutes; the wait for them gives up after {MIG_TIMEOUT}): {}{downtime}",
             node.restarts.join(", ")
         )
     };
@@ -222,8 +280,8 @@ fn merge_mig(plan: &Plan, request: &Request<'_>) -> Step {
     let mut step = step("Merge. The pipeline applies the labels and the pod templates.", commands);
     step.wait_for = Some("the pipeline is through".to_owned());
     step.cost = Some(
-        "pods that ask for slices wait as Pending until the slices exist; a Deployment without surge has stopped its \
-         old pod by then"
+        "pods that ask for slices wait as Pending until the slices exist; a Deployment without surge stops as many of \
+         its old pods for them as its `maxUnavailable` allows"
             .to_owned(),
     );
     step.on_failure = own_map.then(|| {
@@ -440,7 +498,7 @@ fn free(plan: &Plan, node: &NodeOutcome, request: &Request<'_>) -> Step {
         .declared
         .node_labels
         .get(&node.name)
-        .map(|carrier| format!(" and remove its manifest ({})", carrier.place))
+        .map(|carrier| format!(" and remove its manifest from {}", carrier.file()))
         .unwrap_or_default();
     let restarts = !whole.is_empty() || plan.method != Method::Mig;
     Step {

@@ -1,6 +1,7 @@
 //! Pools made by hand, planned and checked.
 
 mod policy;
+mod rollout;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -695,7 +696,8 @@ fn a_bare_pod_on_the_pool_stops_time_slicing() {
     let profile = cluster.measured.profiles.remove(&old).unwrap();
     cluster.measured.profiles.insert(new.clone(), WorkloadProfile { workload: new, ..profile });
     let nothing = cluster.must_not_plan();
-    assert!(nothing.reasons.iter().any(|reason| reason.code == "must-not-move"), "{nothing:#?}");
+    let reason = nothing.reasons.iter().find(|reason| reason.code == "must-not-move").unwrap();
+    assert_eq!(reason.text, "a pod that nothing makes anew, or that runs to an end, runs on dev-1");
 }
 
 #[test]

@@ -33,18 +33,35 @@ pub(super) fn of_the_pool(
         reasons.push(Reason::new("nobody-to-share-with", "one pod alone has nobody to share a card with"));
     }
     reasons.extend(several_groups(sharers));
+    let (mut frozen, mut held) = (Vec::new(), Vec::new());
     for node in pool_nodes(request).filter(|node| holds_any(sharers, node)) {
         match site(request, weighed, node) {
             Err(why) => reasons.push(Reason::new("node-not-plain", format!("{}: {why}", node.name))),
-            Ok(site) if site.frozen => reasons.push(Reason::new(
+            Ok(site) if !site.frozen => {}
+            Ok(_) if request.pool.frozen.contains(&node.name) => frozen.push(node.name.clone()),
+            Ok(_) => held.push(node.name.clone()),
+        }
+    }
+    if !frozen.is_empty() {
+        reasons.push(
+            Reason::new(
                 "must-not-move",
                 format!(
-                    "{} is frozen, or a pod runs there that nothing makes anew or that runs to an end",
-                    node.name
+                    "pods that would share run on frozen nodes, which keep them: {}",
+                    first_few(&frozen, 3, ", ")
                 ),
-            )),
-            Ok(_) => {}
-        }
+            )
+            .with_advice("take the nodes out of `frozen_nodes`, or let these workloads run on other nodes"),
+        );
+    }
+    if !held.is_empty() {
+        reasons.push(Reason::new(
+            "must-not-move",
+            format!(
+                "a pod that nothing makes anew, or that runs to an end, runs on {}",
+                first_few(&held, 3, ", ")
+            ),
+        ));
     }
     reasons
 }

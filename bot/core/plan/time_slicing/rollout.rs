@@ -220,8 +220,11 @@ fn roll(plan: &Plan) -> Step {
         pinned().partition(|id| matches!(id.kind.as_str(), "Deployment" | "StatefulSet"));
     let mut roll = step(
         format!(
-            "{} start again on the nodes that their node selectors name.",
-            counted(pinned().count(), "workload")
+            "{} node selectors name.",
+            match pinned().count() {
+                1 => "1 workload starts again on the nodes that its".to_owned(),
+                n => format!("{} start again on the nodes that their", counted(n, "workload")),
+            }
         ),
         rolls
             .iter()
