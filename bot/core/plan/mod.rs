@@ -665,14 +665,27 @@ pub fn plan(request: &Request<'_>) -> Outcome {
 
 /// Fits one workload wherever it runs; for `explain` and for workloads outside every pool.
 pub fn weigh_one(request: &Request<'_>, workload: &Workload) -> FitReport {
+    weigh_on(request, workload, &mut Grounds::new())
+}
+
+/// The ground and the model as it is called there, by product name. It takes a look at every node, and most workloads of
+/// a pool stand on the same.
+type Grounds = BTreeMap<Option<String>, (fit::Ground, Option<GpuModel>)>;
+
+fn weigh_on(request: &Request<'_>, workload: &Workload, grounds: &mut Grounds) -> FitReport {
     let profile = request.measured.profiles.get(&workload.id);
-    let node_model = workload.pods.iter().find_map(|pod| {
-        request.inventory.node(&pod.node)?.model_names().into_iter().next().map(str::to_owned)
+    let node_model = || {
+        workload.pods.iter().find_map(|pod| {
+            request.inventory.node(&pod.node)?.model_names().into_iter().next().map(str::to_owned)
+        })
+    };
+    let name = profile.map(|profile| profile.model_name.clone()).or_else(node_model);
+    let (ground, model) = grounds.entry(name).or_insert_with_key(|name| {
+        let model = name.as_deref().and_then(|name| request.catalog.find_by_product(name));
+        let ground = ground::ground(request, name.as_deref(), model);
+        let model = model.map(|model| ground.model_here(model));
+        (ground, model)
     });
-    let name = profile.map(|profile| profile.model_name.clone()).or(node_model);
-    let model = name.as_deref().and_then(|name| request.catalog.find_by_product(name));
-    let ground = ground::ground(request, name.as_deref(), model);
-    let model = model.map(|model| ground.model_here(model));
     let default = Policy::default();
     let policy = request.policies.get(&workload.id).unwrap_or(&default);
     fit::fit(&Question {
@@ -680,13 +693,14 @@ pub fn weigh_one(request: &Request<'_>, workload: &Workload) -> FitReport {
         profile,
         model: model.as_ref(),
         policy,
-        ground: &ground,
+        ground,
         declared: request.declared.of(&workload.id),
     })
 }
 
 fn weigh<'a>(request: &Request<'a>) -> Vec<Weighed<'a>> {
     let mut weighed = Vec::new();
+    let mut grounds = Grounds::new();
     let mut workloads: Vec<&Workload> = request.inventory.workloads.iter().collect();
     workloads.sort_by(|a, b| a.id.cmp(&b.id));
     for workload in workloads {
@@ -696,7 +710,7 @@ fn weigh<'a>(request: &Request<'a>) -> Vec<Weighed<'a>> {
         if pods.is_empty() {
             continue;
         }
-        let fit = weigh_one(request, workload);
+        let fit = weigh_on(request, workload, &mut grounds);
         let mut one = Weighed { workload, policy, fit, pods, held_back: None };
         one.held_back = held_back(request, &one);
         weighed.push(one);

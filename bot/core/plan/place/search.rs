@@ -155,11 +155,13 @@ impl Search<'_, '_> {
             }
         }
         let mut n = high;
-        while n <= order.len() {
-            if self.try_fates(&self.fates(&none, &order[..n].iter().copied().collect())) {
+        let mut step = 1;
+        while n <= order.len() && self.left > 0 {
+            if self.try_fates(&self.fates(&none, &order[..n].iter().copied().collect())) || n == order.len() {
                 break;
             }
-            n += 1;
+            n = (n + step).min(order.len());
+            step = if order.len() > SMALL { step * 2 } else { 1 };
         }
         // Where not all can be had, what fewer nodes give.
         while self.best.is_none() && n > 1 {
@@ -348,7 +350,12 @@ impl Search<'_, '_> {
         for site in touched.into_iter().rev() {
             fates[site] = Fate::Untouched;
             self.spend(self.board.tenants.len());
-            if !self.holds(&fates) || !self.try_fates(&fates) {
+            let known = self.best.as_ref().map(|(score, _)| score.clone());
+            let better = self.holds(&fates) && self.try_fates(&fates) && {
+                let score = self.best.as_ref().map(|(score, _)| score);
+                score < known.as_ref()
+            };
+            if !better {
                 fates[site] = Fate::Touched;
             }
         }
