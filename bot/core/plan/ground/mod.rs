@@ -25,13 +25,14 @@ const SHOWN: usize = 5;
 
 /// The ground under cards of `model` in the request's pool.
 pub(super) fn ground(request: &Request<'_>, model_name: Option<&str>, model: Option<&GpuModel>) -> Ground {
-    let nodes: Vec<&Node> = request
+    let mut nodes: Vec<&Node> = request
         .inventory
         .nodes
         .iter()
         .filter(|node| request.pool.nodes.contains(&node.name))
         .filter(|node| model_name.is_none_or(|name| node.model_names().contains(name)))
         .collect();
+    nodes.sort_by(|a, b| a.name.cmp(&b.name));
     let measured = request.measured;
     let operator = &request.declared.operator;
     let unsafe_for_both = owner::refused(request, &nodes).or_else(|| several_models(request, &nodes));

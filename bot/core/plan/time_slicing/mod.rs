@@ -156,9 +156,12 @@ fn shares(weighed: &Weighed<'_>, sharing: PluginSharing) -> bool {
     weighed.held_back.is_none() && weighed.chosen().is_some_and(|chosen| chosen.method == sharing.method())
 }
 
+/// Nodes of the pool by name: the order of the inventory says nothing.
 fn pool_nodes<'a>(request: &Request<'a>) -> impl Iterator<Item = &'a Node> {
-    let pool = request.pool;
-    request.inventory.nodes.iter().filter(move |node| pool.nodes.contains(&node.name))
+    let here = |node: &&Node| request.pool.nodes.contains(&node.name);
+    let mut nodes: Vec<&Node> = request.inventory.nodes.iter().filter(here).collect();
+    nodes.sort_by(|a, b| a.name.cmp(&b.name));
+    nodes.into_iter()
 }
 
 fn nothing_gained(request: &Request<'_>, plan: &Plan, groups: &[Group<'_, '_>]) -> Reason {
