@@ -1,9 +1,12 @@
 //! Pools made by hand, planned and checked.
 
+mod odd_fleets;
+
 mod policy;
 mod rollout;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use super::check::check;
 use super::layers::{General, Layers, policies};
@@ -19,6 +22,7 @@ use crate::units::Ratio;
 use crate::usage::{Compute, ComputeSource, DayPeak, Peak, Window, WorkloadProfile};
 
 /// A cluster under construction.
+#[derive(Clone, Debug)]
 pub(crate) struct Cluster {
     pub(crate) inventory: Inventory,
     pub(crate) measured: Measured,
@@ -28,8 +32,15 @@ pub(crate) struct Cluster {
     pub(crate) pool_defaults: PoolSettings,
 }
 
-#[expect(clippy::disallowed_methods, reason = "the test reads what the program embeds")]
+/// Read once: parsing takes longer than most plans.
+static CATALOG: LazyLock<Catalog> = LazyLock::new(read_catalog);
+
 fn catalog() -> Catalog {
+    CATALOG.clone()
+}
+
+#[expect(clippy::disallowed_methods, reason = "the test reads what the program embeds")]
+fn read_catalog() -> Catalog {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/catalog");
     let mut paths: Vec<_> = std::fs::read_dir(folder)
         .unwrap()
@@ -182,7 +193,7 @@ impl Cluster {
     }
 
     pub(crate) fn ask<T>(&self, ask: impl FnOnce(&Request<'_>) -> T) -> T {
-        self.with_catalog(&catalog(), ask)
+        self.with_catalog(&CATALOG, ask)
     }
 
     pub(crate) fn with_catalog<T>(&self, catalog: &Catalog, ask: impl FnOnce(&Request<'_>) -> T) -> T {
@@ -207,7 +218,7 @@ impl Cluster {
     }
 
     pub(crate) fn plan(&self) -> Outcome {
-        self.plan_with(&catalog())
+        self.plan_with(&CATALOG)
     }
 
     fn plan_with(&self, catalog: &Catalog) -> Outcome {
@@ -375,6 +386,17 @@ fn without_room_no_pod_is_moved() {
     for node in &mut cluster.inventory.nodes {
         node.allocatable = None;
     }
+    cluster.must_not_plan();
+}
+
+#[test]
+fn nobody_comes_to_a_node_with_a_pod_of_unknown_needs() {
+    let mut cluster = three_services();
+    cluster.inventory.workloads[0].pods[0].requests = None;
+    // `embed-svc` stays on gpu-07, and the two others go together without it.
+    let plan = cluster.must_plan();
+    assert_eq!(plan.saving.nodes_freed, ["gpu-09"]);
+    cluster.inventory.workloads[1].pods[0].requests = None;
     cluster.must_not_plan();
 }
 
@@ -737,13 +759,22 @@ fn applied(cluster: &Cluster, plan: &Plan) -> Cluster {
     let mut pods: BTreeMap<WorkloadId, Vec<Pod>> = BTreeMap::new();
     for node in &mut after.inventory.nodes {
         let outcome = plan.nodes.iter().find(|outcome| outcome.name == node.name).unwrap();
+        let looked_into = |card: &CardUse| !matches!(card, CardUse::Idle | CardUse::Other { .. });
+        if !outcome.before.iter().chain(&outcome.after).any(looked_into) {
+            for workload in &cluster.inventory.workloads {
+                let here = workload.pods.iter().filter(|pod| pod.node == node.name).cloned();
+                pods.entry(workload.id.clone()).or_default().extend(here);
+            }
+            continue;
+        }
+        node.gpu_allocatable.retain(|resource, _| !resource.starts_with("nvidia_com_mig_"));
         let mut requested = Resources::default();
         for (card, then) in node.cards.iter_mut().zip(&outcome.after) {
             card.slices.clear();
             let mut put = |id: &WorkloadId, slices: Vec<crate::inventory::SliceId>, cards: Vec<String>| {
                 let known = pods.entry(id.clone()).or_default();
                 let name = format!("{}-then-{}", id.name, known.len());
-                requested = requested.plus(requests(id).unwrap().into());
+                requested = requested.plus(requests(id).unwrap_or_default().into());
                 known.push(Pod { name, node: node.name.clone(), cards, slices, requests: requests(id) });
             };
             match then {

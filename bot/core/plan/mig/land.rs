@@ -65,7 +65,13 @@ pub(super) fn lay_of_the_land<'a>(mig: &Mig<'a, '_>) -> Land<'a> {
                 spread: w.spread(request.pool),
                 sites: BTreeSet::new(),
                 elsewhere: 0,
-                needs: w.largest_pod(),
+                needs: w
+                    .workload
+                    .pods
+                    .iter()
+                    .map(|pod| pod.requests.map(Resources::from))
+                    .reduce(|a, b| Some(a?.larger(b?)))
+                    .flatten(),
             }
         })
         .collect();

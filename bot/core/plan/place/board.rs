@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Card, Site, Tenant, Wishes, count};
+use crate::inventory::Resources;
 use crate::pack::Fate;
 use crate::pack::cards::Cutter;
 use crate::pack::geometry::Geometry;
@@ -22,6 +23,9 @@ pub(in crate::plan) struct Board<'a> {
     pub(super) free_today: Vec<u32>,
     /// Slots of each site a type and, last, whole cards.
     pub(super) slots: Vec<Vec<u32>>,
+    /// What is left on each site for pods besides those that hold a card there. Not known where one of those asks for
+    /// something that is not known: nobody else may come.
+    pub(super) room: Vec<Option<Resources>>,
 }
 
 impl<'a> Board<'a> {
@@ -36,6 +40,10 @@ impl<'a> Board<'a> {
         let mut frozen_pods = vec![0; tenants.len()];
         let mut free_today = vec![0; whole + 1];
         let mut slots = Vec::with_capacity(sites.len());
+        let known = |site: &Site| {
+            site.cards.iter().flat_map(Card::holders).all(|tenant| tenants[tenant].needs.is_some())
+        };
+        let room = sites.iter().map(|site| site.room.filter(|_| known(site))).collect();
         for (i, site) in sites.iter().enumerate() {
             let mut here = vec![0; whole + 1];
             for card in &site.cards {
@@ -68,6 +76,7 @@ impl<'a> Board<'a> {
             frozen_pods,
             free_today,
             slots,
+            room,
         }
     }
 

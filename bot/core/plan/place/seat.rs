@@ -47,8 +47,8 @@ impl<'b, 'a> Floor<'b, 'a> {
                 Fate::Touched => vec![Card::Whole(None); site.cards.len()],
                 Fate::Untouched => site.cards.clone(),
             };
-            // `room` of a site leaves out the pods that hold its cards; those that stay take theirs back.
-            let mut room = site.room;
+            // The room of a site leaves out the pods that hold its cards; those that stay take theirs back.
+            let mut room = board.room[node];
             for (c, card) in cards.iter_mut().enumerate() {
                 let mut stay = |holder: &mut Option<usize>| {
                     *holder = holder.filter(|tenant| !converted.contains(tenant));
@@ -247,14 +247,13 @@ impl<'b, 'a> Floor<'b, 'a> {
         self.board.tenants[tenant].sites.contains(&node)
     }
 
-    /// A pod of the tenant has room on the node. Where that is not known, as many may come as stand there today.
+    /// A pod of the tenant has room on the node. Where that is not known, no more come than stand there today.
     fn may_come(&self, tenant: usize, node: usize) -> bool {
         match (self.board.tenants[tenant].needs, self.room[node]) {
             (Some(needs), Some(room)) => needs.fits_in(room),
             _ => {
-                let here: u32 =
-                    self.spots[tenant].iter().filter(|((at, _), _)| *at == node).map(|(_, n)| n).sum();
-                self.board.pods[tenant].get(&node).is_some_and(|today| here < *today)
+                let here = self.spots[tenant].range((node, 0)..=(node, usize::MAX)).map(|(_, n)| n);
+                here.sum::<u32>() < self.board.pods[tenant].get(&node).copied().unwrap_or(0)
             }
         }
     }

@@ -100,6 +100,10 @@ struct Yard<'b, 'a> {
     free: Vec<Vec<u32>>,
     room: Vec<Option<Resources>>,
     done: BTreeSet<usize>,
+    /// Seats of each tenant that moves in slices that exist by now, on sites that are cut or left alone.
+    seats: Vec<u32>,
+    /// Old pods of each tenant.
+    standing: Vec<u32>,
     /// Tenants that roll without an extra pod and had no slice to roll into when the first wave was cut.
     without_seats: BTreeSet<usize>,
 }
@@ -126,7 +130,28 @@ impl<'b, 'a> Yard<'b, 'a> {
                 }
             }
         }
-        Self { board, placement, old, free, room, done: BTreeSet::new(), without_seats: BTreeSet::new() }
+        let mut yard = Self {
+            board,
+            placement,
+            old,
+            free,
+            room,
+            done: BTreeSet::new(),
+            seats: vec![0; board.tenants.len()],
+            standing: (0..board.tenants.len()).map(|tenant| board.present(tenant)).collect(),
+            without_seats: BTreeSet::new(),
+        };
+        let left_alone = placement.into_iter().flat_map(|placement| placement.with_fate(Fate::Untouched));
+        left_alone.for_each(|site| yard.count_seats(site));
+        yard
+    }
+
+    /// The slices of this site exist from now on.
+    fn count_seats(&mut self, site: usize) {
+        let Some(placement) = self.placement else { return };
+        for holder in placement.cards[site].iter().flat_map(Card::holders) {
+            self.seats[holder] += u32::from(placement.converted.contains(&holder));
+        }
     }
 
     fn is_empty(&self, site: usize) -> bool {
@@ -183,22 +208,12 @@ impl<'b, 'a> Yard<'b, 'a> {
 
     /// Pods of the tenant that run now, old and new.
     fn running(&self, tenant: usize) -> u32 {
-        let old: u32 = self.old.iter().filter_map(|site| site.get(&tenant)).sum();
-        old + self.new_pods(tenant) + self.board.tenants[tenant].elsewhere
+        self.standing[tenant] + self.new_pods(tenant) + self.board.tenants[tenant].elsewhere
     }
 
-    /// Seats in slices that exist for a tenant that moves.
+    /// Seats in slices that exist for a tenant that moves: from the merge on, after the first wave.
     fn new_pods(&self, tenant: usize) -> u32 {
-        let Some(placement) = self.placement else { return 0 };
-        if !placement.converted.contains(&tenant) || self.done.is_empty() {
-            return 0;
-        }
-        let exists = |site: &usize| self.done.contains(site) || placement.fates[*site] == Fate::Untouched;
-        (0..placement.cards.len())
-            .filter(exists)
-            .flat_map(|site| &placement.cards[site])
-            .map(|card| count(card.holders().filter(|holder| *holder == tenant).count()))
-            .sum()
+        if self.done.is_empty() { 0 } else { self.seats[tenant] }
     }
 
     fn tolerates(&self, wave: &Wave) -> bool {
@@ -238,7 +253,15 @@ impl<'b, 'a> Yard<'b, 'a> {
         let first = self.done.is_empty();
         self.done.extend(&drained.wave.sites);
         for site in &drained.wave.sites {
-            self.old[*site].retain(|tenant, _| !placement.converted.contains(tenant));
+            self.count_seats(*site);
+            let gone = std::mem::take(&mut self.old[*site]);
+            for (tenant, n) in gone {
+                if placement.converted.contains(&tenant) {
+                    self.standing[tenant] -= n;
+                } else {
+                    self.old[*site].insert(tenant, n);
+                }
+            }
         }
         for tenant in placement.converted.iter().copied() {
             let t = &self.board.tenants[tenant];
@@ -248,6 +271,10 @@ impl<'b, 'a> Yard<'b, 'a> {
                 }
                 continue;
             }
+            if self.standing[tenant] == 0 {
+                continue;
+            }
+            self.standing[tenant] = 0;
             for (site, old) in self.old.iter_mut().enumerate() {
                 if let Some(n) = old.remove(&tenant) {
                     self.free[site][t.now] += n;
