@@ -252,7 +252,7 @@ fn held_today(plan: &Plan) -> &'static str {
 
 /// `2 of them run short of memory today; `, or nothing.
 fn grown(plan: &Plan) -> String {
-    let n = plan.items.iter().filter(|item| item.grows()).count();
+    let n = plan.items.iter().filter(|item| item.is_short()).count();
     if n == 0 {
         return String::new();
     }

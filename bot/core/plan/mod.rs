@@ -329,13 +329,22 @@ pub struct Item {
 }
 
 impl Item {
-    /// It holds a slice today that has less than it needs.
+    /// It holds a slice today that is too small for it, or smaller than policy allows.
     pub fn grows(&self) -> bool {
-        let (fit::Holds::Slice { profile }, Some(needs)) = (&self.fit.holds, &self.fit.needs) else {
-            return false;
-        };
-        let held = self.fit.considered.iter().find(|candidate| candidate.name == *profile);
-        held.and_then(|held| held.memory).is_none_or(|memory| memory < needs.memory)
+        self.held().is_some_and(|held| held.is_none_or(|held| !held.fits)) || self.is_short()
+    }
+
+    /// It holds a slice today that has less memory than it needs.
+    pub fn is_short(&self) -> bool {
+        let memory = |held: Option<&fit::Candidate>| held.and_then(|held| held.memory);
+        let needed = self.fit.needs.as_ref().map(|needs| needs.memory);
+        self.held().is_some_and(|held| memory(held).zip(needed).is_none_or(|(have, need)| have < need))
+    }
+
+    /// The candidate that is the slice it holds. `None`: it holds whole cards.
+    fn held(&self) -> Option<Option<&fit::Candidate>> {
+        let fit::Holds::Slice { profile } = &self.fit.holds else { return None };
+        Some(self.fit.considered.iter().find(|candidate| candidate.name == *profile))
     }
 }
 

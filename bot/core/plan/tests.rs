@@ -900,6 +900,38 @@ fn a_node_that_is_cut_already_is_waited_for_by_its_state_first() {
 }
 
 #[test]
+fn a_slice_below_the_minimum_that_policy_sets_grows_even_where_nothing_is_freed() {
+    let cluster = three_services();
+    let mut then = applied(&cluster, &cluster.must_plan());
+    then.rules.push(PolicyRule {
+        workloads: vec!["search/embed-svc".into()],
+        set: PolicySettings { min_profile: Some("3g.20gb".into()), ..PolicySettings::default() },
+        ..PolicyRule::default()
+    });
+    let plan = then.must_plan();
+    assert_eq!(plan.items[0].share, "3g.20gb");
+    assert_eq!((plan.saving.cards_freed, plan.items.len()), (0, 1));
+}
+
+#[test]
+fn what_is_said_of_those_who_may_meet_does_not_hang_on_the_order() {
+    let mut cluster = notebooks();
+    for name in ["llm-a", "llm-b"] {
+        cluster.node(name, "NVIDIA A10G", 1);
+        let id = cluster.workload(name, &[(name, 0)], 20_000, 0.9);
+        cluster.rules.push(PolicyRule {
+            workloads: vec![id.to_string()],
+            set: PolicySettings { production: Some(true), ..PolicySettings::default() },
+            ..PolicyRule::default()
+        });
+    }
+    let forward = cluster.plan();
+    cluster.inventory.nodes.reverse();
+    cluster.inventory.workloads.reverse();
+    assert_eq!(forward, cluster.plan());
+}
+
+#[test]
 fn four_small_workloads_that_decode_video_share_one_card() {
     let mut cluster = Cluster::new("a100-40gb");
     for i in 0..4 {

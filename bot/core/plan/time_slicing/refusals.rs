@@ -298,7 +298,9 @@ fn others<'a>(request: &Request<'a>, weighed: &[Weighed<'_>], sharers: &[&Weighe
             in_pool: false,
             may_come_back: false,
         });
-    measured.chain(unseen).collect()
+    let mut others: Vec<Other<'a>> = measured.chain(unseen).collect();
+    others.sort_by(|a, b| a.id.cmp(&b.id));
+    others
 }
 
 fn names(others: &[&Other<'_>]) -> Vec<String> {
