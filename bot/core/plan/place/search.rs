@@ -157,7 +157,10 @@ impl Search<'_, '_> {
         let mut n = high;
         let mut step = 1;
         while n <= order.len() && self.left > 0 {
-            if self.try_fates(&self.fates(&none, &order[..n].iter().copied().collect())) || n == order.len() {
+            let found = self.try_fates(&self.fates(&none, &order[..n].iter().copied().collect()));
+            let least = all.map_or(i64::MAX, i64::from);
+            let enough = self.best.as_ref().is_some_and(|(score, _)| score.0 <= least);
+            if (found && (enough || order.len() > SMALL)) || n == order.len() {
                 break;
             }
             n = (n + step).min(order.len());
@@ -368,6 +371,14 @@ impl Search<'_, '_> {
             improved = false;
             let Some((_, best)) = &self.best else { return };
             let mut fates = best.fates.clone();
+            for a in movable.iter().filter(|_| self.board.wishes.goal == Goal::Capacity) {
+                let mut trial = fates.clone();
+                trial[*a] = if trial[*a] == Fate::Touched { Fate::Untouched } else { Fate::Touched };
+                improved |= self.improves(&trial);
+            }
+            if let Some((_, best)) = &self.best {
+                fates.clone_from(&best.fates);
+            }
             for a in movable {
                 for b in movable.iter().filter(|b| *b > a) {
                     if fates[*a] == fates[*b] || self.board.sites[*a].cost != self.board.sites[*b].cost {
@@ -389,6 +400,16 @@ impl Search<'_, '_> {
                     }
                 }
             }
+        }
+    }
+
+    /// Tries these fates; whether they are better than the best so far.
+    fn improves(&mut self, fates: &[Fate]) -> bool {
+        let before = self.best.as_ref().map(|(score, _)| score.clone());
+        self.try_fates(fates);
+        match (&self.best, before) {
+            (Some((score, _)), Some(before)) => *score < before,
+            (best, _) => best.is_some(),
         }
     }
 

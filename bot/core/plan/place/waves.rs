@@ -54,6 +54,10 @@ pub(super) fn order(board: &Board<'_>, placement: &Placement) -> Option<Vec<Wave
         // later wave brings.
         for tenant in yard.without_seats.clone() {
             if board.present(tenant) + board.tenants[tenant].elsewhere == 1 {
+                if board.wishes.waves == Waves::Borrow {
+                    // It waits for a slice, and a borrowed node has none.
+                    return None;
+                }
                 first.down.insert(tenant);
             } else {
                 first.fewer.insert(tenant);
