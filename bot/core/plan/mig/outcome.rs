@@ -49,9 +49,9 @@ pub(super) fn outcomes(mig: &Mig<'_, '_>, land: &Land<'_>, found: &Placement) ->
     outcomes
 }
 
-/// Nodes of the pool that the plan does not look into.
+/// Nodes of the pool that the plan does not look into, by name.
 pub(in crate::plan) fn left_alone(request: &Request<'_>, known: &[NodeOutcome]) -> Vec<NodeOutcome> {
-    request
+    let mut outcomes: Vec<NodeOutcome> = request
         .inventory
         .nodes
         .iter()
@@ -90,7 +90,9 @@ pub(in crate::plan) fn left_alone(request: &Request<'_>, known: &[NodeOutcome]) 
                 per_hour: request.pool.price_of(node).map(|price| price.per_hour.clone()),
             }
         })
-        .collect()
+        .collect();
+    outcomes.sort_by(|a, b| a.name.cmp(&b.name));
+    outcomes
 }
 
 fn card_use(card: &Card, geometry: &Geometry, id: &impl Fn(usize) -> WorkloadId) -> CardUse {
