@@ -354,7 +354,7 @@ impl Search<'_, '_> {
             fates[site] = Fate::Untouched;
             self.spend(self.board.tenants.len());
             let known = self.best.as_ref().map(|(score, _)| score.clone());
-            let better = self.holds(&fates) && self.try_fates(&fates) && {
+            let better = self.holds(&fates) && !self.frees_less(&fates) && self.try_fates(&fates) && {
                 let score = self.best.as_ref().map(|(score, _)| score);
                 score < known.as_ref()
             };
@@ -362,6 +362,16 @@ impl Search<'_, '_> {
                 fates[site] = Fate::Touched;
             }
         }
+    }
+
+    /// As far as numbers tell, more cards are in use with these fates than with the best ones. Small pools are laid out
+    /// all the same.
+    fn frees_less(&self, fates: &[Fate]) -> bool {
+        let Some((score, _)) = &self.best else { return false };
+        self.board.wishes.goal == Goal::Capacity
+            && self.board.sites.len() > SMALL
+            && convert(self.board, fates, &BTreeSet::new())
+                .is_some_and(|tally| i64::from(tally.busy()) > score.0)
     }
 
     /// Lets two nodes exchange their fates as long as that helps. Another set of freed nodes gets its own nodes to drain.
