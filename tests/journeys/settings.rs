@@ -157,7 +157,7 @@ fn values_that_cannot_be_meant_are_refused_with_the_place_and_the_way_out() {
         if !said[0].starts_with("`pool_defaults") {
             let config = std::fs::read_to_string(bot.config()).unwrap();
             let line = config.lines().position(|line| line.contains(top)).unwrap() + 1;
-            assert!(shown.contains(&format!("line {line} ")), "line {line} is missing in:\n{shown}");
+            assert!(shown.contains(&format!("line {line}, column ")), "line {line} is missing in:\n{shown}");
         }
     }
     for (rules, said) in [

@@ -88,7 +88,25 @@ impl Floor<'_, '_> {
                 self.lay(place, layout)?;
             }
         }
-        Some(needed)
+        // Classes that were cut each on its own know nothing of each other's layouts.
+        self.few_layouts().then_some(needed)
+    }
+
+    /// Cards are cut anew in no more different ways than the pool allows.
+    fn few_layouts(&self) -> bool {
+        let Some(most) = self.board.wishes.max_layouts else { return true };
+        let touched = self.kept_with(Fate::Touched).flat_map(|node| &self.cards[node]);
+        let different: BTreeSet<Vec<usize>> = touched
+            .filter_map(|card| match card {
+                Card::Whole(_) => None,
+                Card::Cut(slots) => {
+                    let mut kinds: Vec<usize> = slots.iter().map(|slot| slot.kind).collect();
+                    kinds.sort_unstable();
+                    Some(kinds)
+                }
+            })
+            .collect();
+        count(different.len()) <= most
     }
 
     /// Cuts one card.

@@ -588,3 +588,18 @@ fn a_node_without_a_pod_slot_left_takes_nobody() {
     let answer = place(&geometry(), &pool.tenants, &pool.sites, wishes(Goal::Bill));
     assert!(matches!(answer, Answer::Nothing(_)), "{answer:#?}");
 }
+
+#[test]
+fn a_limit_on_layouts_holds_for_workloads_of_different_nodes_together() {
+    let sites = ["a", "b", "c", "d"].into_iter().enumerate();
+    let mut pool = pool(&[Some(2), Some(1)], sites.map(|(i, name)| site(name, whole(&[i % 2]))).collect());
+    for (tenant, sites) in pool.tenants.iter_mut().zip([[0, 2], [1, 3]]) {
+        (tenant.sites, tenant.spread) = (sites.into(), Spread::None);
+    }
+    let freed = |max_layouts| {
+        let (placement, _) = gain(&pool, Wishes { max_layouts, ..wishes(Goal::Bill) });
+        placement.with_fate(Fate::Freed).count()
+    };
+    // Two cards of `3g` twice and `2g` three times; with one layout, one of the two services moves.
+    assert_eq!((freed(None), freed(Some(1))), (2, 1));
+}
