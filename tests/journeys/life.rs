@@ -219,7 +219,12 @@ fn all_replicas_of_a_service_are_not_taken_down_unless_the_pool_allows_it() {
     let pools = POOLS.replace("'}", "', goal: capacity}");
     bot.configure(&format!("url: {}", prometheus.url()), &pools, "");
     let shown = bot.propose(&[]);
-    assert!(shown.contains("dc1-gpu-07 would have to be drained, and search/embed-svc would have no pod meanwhile"), "{shown}");
+    assert!(
+        shown.contains(
+            "dc1-gpu-07 would have to be drained, and search/embed-svc would have no pod meanwhile"
+        ),
+        "{shown}"
+    );
     assert!(bot.left().requests.is_empty());
     let pools = pools.replace("capacity", "capacity, spread: none, waves: allow-downtime");
     bot.configure(&format!("url: {}", prometheus.url()), &pools, "");

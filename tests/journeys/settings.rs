@@ -134,20 +134,20 @@ fn values_that_cannot_be_meant_are_refused_with_the_place_and_the_way_out() {
             "freeze: [{from: 2026-02-30, to: 2026-03-01}]",
             &["is no day of the calendar: write it like 2026-12-20", "2026-02-30"][..],
         ),
-        ("freeze: [{weekly: [fri, sta]}]", &["sta", "expected one of", "sat"]),
+        ("freeze: [{weekly: [fri, sta]}]", &["`sta` is none of", "`sat`"]),
         (
             "freeze: [{weekly: [sun], time_zone: Europe/Berlim}]",
             &["`Europe/Berlim` is no time zone", "like Europe/Berlin"],
         ),
-        ("spread: nod", &["nod", "expected one of", "node"]),
+        ("spread: nod", &["`nod` is none of", "`node`"]),
         ("goals: bill", &["goals", "goal"]),
         // What can be read and not be meant has a place.
         (
             "freeze: [{from: 2026-12-20, to: 2026-12-19}]",
-            &["`pool_defaults.freeze[0].to`: 2026-12-19 is before 2026-12-20"],
+            &["`pool_defaults.freeze[0].to` (line 10): 2026-12-19 is before 2026-12-20"],
         ),
-        ("freeze: [{from: 2026-12-20}]", &["`pool_defaults.freeze[0].to`: give the last day too"]),
-        ("name: a", &["`pool_defaults.name`: only a pool has it"]),
+        ("freeze: [{from: 2026-12-20}]", &["`pool_defaults.freeze[0].to` (line 10): give the last day too"]),
+        ("name: a", &["`pool_defaults.name` (line 10): only a pool has it"]),
     ] {
         bot.configure(&format!("url: {}", prometheus.url()), "", &format!("pool_defaults:\n  {top}"));
         let shown = failed(&bot.run(&["propose"]), 1);
@@ -161,10 +161,19 @@ fn values_that_cannot_be_meant_are_refused_with_the_place_and_the_way_out() {
         }
     }
     for (rules, said) in [
-        ("{name: 'a`b', kinds: [Job]}", "`rules[0].name`: must be one line of text without backticks"),
-        ("{workloads: [ranker]}", "`rules[0].workloads`: `ranker` names no workload: write `namespace/name`"),
-        ("{name: nobody}", "`rules[0]`: says nothing about whom it is for: give `namespaces`"),
-        ("{kinds: [Job], set: {max_surge: 2000}}", "`rules[0].set.max_surge`: 2,000 extra pods"),
+        (
+            "{name: 'a`b', kinds: [Job]}",
+            "`rules[0].name` (line 9): must be one line of text without backticks",
+        ),
+        (
+            "{workloads: [ranker]}",
+            "`rules[0].workloads` (line 9): `ranker` names no workload: write `namespace/name`",
+        ),
+        (
+            "{name: nobody, set: {max_surge: 1}}",
+            "`rules[0]` (line 9): says nothing about whom it is for: give `namespaces`",
+        ),
+        ("{kinds: [Job], set: {max_surge: 2000}}", "`rules[0].set.max_surge` (line 9): 2,000 extra pods"),
     ] {
         bot.configure(&format!("url: {}", prometheus.url()), "", &format!("rules: [{rules}]"));
         let shown = failed(&bot.run(&["propose"]), 1);
