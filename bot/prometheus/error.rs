@@ -49,11 +49,6 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// Asking for less time or fewer cards may help.
-    pub fn is_too_much(self) -> bool {
-        self == Self::TooMuch
-    }
-
     /// No other question will fare better.
     pub fn is_fatal(self) -> bool {
         match self {

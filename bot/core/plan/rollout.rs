@@ -21,6 +21,7 @@ pub(super) fn rollout(plan: &Plan, request: &Request<'_>) -> Vec<Step> {
     let mut steps = Vec::new();
     match plan.method {
         Method::Mig => {
+            let moved: BTreeSet<&WorkloadId> = plan.items.iter().map(|item| &item.fit.workload).collect();
             let (first, later) =
                 plan.waves.split_first().map_or((None, &[][..]), |(w, rest)| (Some(w), rest));
             steps.extend(
@@ -30,12 +31,12 @@ pub(super) fn rollout(plan: &Plan, request: &Request<'_>) -> Vec<Step> {
             steps.push(merge_mig(plan, request));
             steps.extend(first.into_iter().flat_map(|wave| nodes_of(plan, wave)).map(wait_for_slices));
             steps.push(move_pods(plan));
-            steps.extend(first.and_then(|wave| give_back(plan, wave)));
+            steps.extend(first.and_then(|wave| give_back(wave, &moved)));
             for wave in later {
                 steps.extend(drain_wave(plan, wave, request, "Then"));
                 steps.push(label_wave(plan, wave, request));
                 steps.extend(nodes_of(plan, wave).into_iter().map(wait_for_slices));
-                steps.extend(give_back(plan, wave));
+                steps.extend(give_back(wave, &moved));
             }
         }
         Method::TimeSlicing | Method::Mps => steps.extend(time_slicing::rollout::steps(plan, request)),
@@ -160,18 +161,17 @@ pub(super) fn borrow(wave: &Wave, request: &Request<'_>, what: &str) -> Step {
 }
 
 /// The end of a loan. Draining alone would stop at once all pods that stand there, which is what the loan is to avoid:
-/// workloads that keep whole cards start again pod by pod first. Those that get slices have left with their roll.
-fn give_back(plan: &Plan, wave: &Wave) -> Option<Step> {
+/// they start again pod by pod first, but for workloads that the change itself rolls: these have left by then.
+pub(super) fn give_back(wave: &Wave, rolled: &BTreeSet<&WorkloadId>) -> Option<Step> {
     let nodes = match wave.borrowed {
         0 => return None,
         1 => "<the borrowed node>",
         _ => "<the borrowed nodes>",
     };
-    let moved: BTreeSet<&WorkloadId> = plan.items.iter().map(|item| &item.fit.workload).collect();
-    let whole: BTreeSet<&WorkloadId> =
-        wave.down.iter().chain(&wave.fewer).filter(|id| !moved.contains(id)).collect();
+    let there: BTreeSet<&WorkloadId> =
+        wave.down.iter().chain(&wave.fewer).filter(|id| !rolled.contains(id)).collect();
     let mut commands = vec![format!("kubectl cordon {nodes}")];
-    for id in whole.iter().filter(|id| matches!(id.kind.as_str(), "Deployment" | "StatefulSet")) {
+    for id in there.iter().filter(|id| matches!(id.kind.as_str(), "Deployment" | "StatefulSet")) {
         let target = format!("{}/{}", id.kind.to_lowercase(), id.name);
         commands.push(format!("kubectl -n {} rollout restart {target}", id.namespace));
         commands.push(format!("kubectl -n {} rollout status {target} --timeout=15m", id.namespace));

@@ -222,11 +222,6 @@ impl Folder {
         self.everybody.insert(what);
     }
 
-    /// Adds a workload that is known to exist, so that it gets a profile even without a single sample.
-    pub fn expect_workload(&mut self, id: &WorkloadId) {
-        self.workloads.entry(id.clone()).or_default();
-    }
-
     /// Folds one day; days must come oldest first.
     pub fn day(&mut self, facts: &DayFacts) {
         let first = self.days_had == 0 && !facts.cards.is_empty();

@@ -105,16 +105,7 @@ impl Search<'_, '_> {
     /// Frees the first nodes of an order, as many as can be, and then any other that can go too.
     fn free_in(&mut self, order: &[usize]) {
         // As far as numbers tell, fewer freed nodes are never harder.
-        let (mut low, mut high) = (0, order.len());
-        while low < high {
-            let middle = (low + high).div_ceil(2);
-            if self.numbers_allow(&order[..middle].iter().copied().collect()) {
-                low = middle;
-            } else {
-                high = middle - 1;
-            }
-        }
-        let mut n = low;
+        let mut n = least(order.len(), |n| !self.numbers_allow(&order[..=n].iter().copied().collect()));
         let mut step = 1;
         let mut freed = BTreeSet::new();
         while n > 0 {
@@ -145,16 +136,7 @@ impl Search<'_, '_> {
             convert(self.board, &fates, &BTreeSet::new()).map(|tally| tally.busy())
         };
         let all = busy(order.len());
-        let (mut low, mut high) = (0, order.len());
-        while low < high {
-            let middle = usize::midpoint(low, high);
-            if busy(middle).is_some_and(|busy| all.is_none_or(|all| busy <= all)) {
-                high = middle;
-            } else {
-                low = middle + 1;
-            }
-        }
-        let mut n = high;
+        let mut n = least(order.len(), |n| busy(n).is_some_and(|busy| all.is_none_or(|all| busy <= all)));
         let mut step = 1;
         while n <= order.len() && self.left > 0 {
             let found = self.try_fates(&self.fates(&none, &order[..n].iter().copied().collect()));
@@ -316,18 +298,11 @@ impl Search<'_, '_> {
     /// Frees exactly these and drains as few others as it takes; whether that works.
     fn with_fewest_touched(&mut self, freed: &BTreeSet<usize>) -> bool {
         let order = self.others(freed);
-        let (mut low, mut high) = (0, order.len());
-        while low < high {
-            let middle = usize::midpoint(low, high);
+        let mut n = least(order.len(), |n| {
             self.spend(self.board.tenants.len() * 4);
-            let touched = order[..middle].iter().copied().collect();
-            if self.holds(&self.fates(freed, &touched)) {
-                high = middle;
-            } else {
-                low = middle + 1;
-            }
-        }
-        let mut n = high;
+            let touched = order[..n].iter().copied().collect();
+            self.holds(&self.fates(freed, &touched))
+        });
         let mut step = 1;
         while n <= order.len() && self.left > 0 {
             if self.try_fates(&self.fates(freed, &order[..n].iter().copied().collect())) {
@@ -619,6 +594,20 @@ fn n_layouts(placement: &Placement) -> usize {
         })
         .collect();
     layouts.len()
+}
+
+/// The least number below `end` that is enough, where more than enough is enough too; `end` if there is none.
+fn least(end: usize, mut enough: impl FnMut(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, end);
+    while low < high {
+        let middle = usize::midpoint(low, high);
+        if enough(middle) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    low
 }
 
 /// How good it is; `None` when nothing is gained.

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::super::pool::Waves;
 use super::super::rollout::{
-    Labels, borrow, drain, label_commands, operator_namespace, step, wait_for_allocatable, with_fate,
+    Labels, borrow, drain, give_back, label_commands, operator_namespace, step, wait_for_allocatable,
+    with_fate,
 };
 use super::super::{CardUse, Change, NodeFate, NodeOutcome, Plan, Request, Step, Wave};
 use super::pool_nodes;
@@ -32,12 +33,19 @@ pub(in crate::plan) fn steps(plan: &Plan, request: &Request<'_>) -> Vec<Step> {
             .iter()
             .map(|node| wait_for_replicas(plan, node, request, cleared.contains(node.name.as_str()))),
     );
-    if plan.changes.iter().any(|change| matches!(change, Change::PinWorkload { .. })) {
+    let rolled: BTreeSet<&WorkloadId> = plan
+        .changes
+        .iter()
+        .filter_map(
+            |change| if let Change::PinWorkload { workload, .. } = change { Some(workload) } else { None },
+        )
+        .collect();
+    if !rolled.is_empty() {
         steps.push(roll(plan));
     } else if plan.nodes.iter().any(|node| node.fate != NodeFate::Touched) {
         steps.push(keep_whole_cards_away(plan));
     }
-    steps.extend(plan.waves.iter().filter(|wave| wave.borrowed > 0).map(give_back));
+    steps.extend(plan.waves.iter().filter_map(|wave| give_back(wave, &rolled)));
     steps
 }
 
@@ -84,15 +92,6 @@ pub(super) fn allow(request: &Request<'_>, plan: &mut Plan) -> Result<(), Vec<Re
         }
     }
     Ok(())
-}
-
-/// Pods that went to borrowed nodes stay there until somebody drains these.
-fn give_back(wave: &Wave) -> Step {
-    let nodes = counted(wave.borrowed as usize, "borrowed node");
-    let mut back = step(format!("Drain the {nodes}, and give back what was borrowed."), Vec::new());
-    back.wait_for = Some("every pod that was there is ready on a shared card".to_owned());
-    back.cost = Some("one more restart of the pods there".to_owned());
-    back
 }
 
 /// Nodes that are drained before the merge, all of them together.
