@@ -18,7 +18,7 @@ use slicewright_core::inventory::{
 use slicewright_core::plan::check::check;
 use slicewright_core::plan::layers::{General, Layers, policies};
 use slicewright_core::plan::pool::{PoolSettings, PriceSettings, Waves, pools};
-use slicewright_core::plan::{Outcome, Request, plan};
+use slicewright_core::plan::{Goal, Outcome, Request, plan};
 use slicewright_core::policy::PolicySettings;
 use slicewright_core::units::{Mib, Ratio};
 use slicewright_core::usage::{Compute, ComputeSource, DayPeak, Measured, Peak, Window, WorkloadProfile};
@@ -165,12 +165,13 @@ impl Fleet {
     }
 
     /// The plan for all of it, which must hold its own checks and free something.
-    fn plan(&self, catalog: &Catalog) -> usize {
+    fn plan(&self, catalog: &Catalog, goal: Goal) -> usize {
         let (none, nothing) = (PolicySettings::default(), PoolSettings::default());
         let own = PoolSettings {
             name: "p".into(),
             nodes: Some(".*".into()),
             waves: Some(Waves::AllowDowntime),
+            goal: Some(goal),
             ..PoolSettings::default()
         };
         let general = |pool_defaults| General { policy: &none, rules: &[], pool_defaults };
@@ -197,9 +198,15 @@ impl Fleet {
 }
 
 #[divan::bench(args = [4, 32, 100, 549], sample_count = 3)]
-fn whole_plan(bencher: Bencher, n_nodes: usize) {
+fn for_a_lower_bill(bencher: Bencher, n_nodes: usize) {
     let (fleet, catalog) = (Fleet::new(n_nodes), catalog());
-    bencher.bench_local(|| fleet.plan(&catalog));
+    bencher.bench_local(|| fleet.plan(&catalog, Goal::Bill));
+}
+
+#[divan::bench(args = [4, 32, 100, 549], sample_count = 3)]
+fn for_room(bencher: Bencher, n_nodes: usize) {
+    let (fleet, catalog) = (Fleet::new(n_nodes), catalog());
+    bencher.bench_local(|| fleet.plan(&catalog, Goal::Capacity));
 }
 
 fn main() {

@@ -25,8 +25,12 @@ pub(super) fn unfit(node: &Node) -> Option<String> {
 
 /// Whether its pods may run on the node. Where nothing is known of its constraints, only where they run today; and not
 /// even there when the node no longer carries what they select, since they could not come back.
-pub(super) fn may_run(request: &Request<'_>, workload: &Workload, node: &Node) -> bool {
-    let declared = request.declared.of(&workload.id);
+pub(super) fn may_run(
+    request: &Request<'_>,
+    workload: &Workload,
+    declared: Option<&DeclaredWorkload>,
+    node: &Node,
+) -> bool {
     if workload.pods.iter().any(|pod| pod.node == node.name) {
         let other = |(key, value): (&String, &String)| node.label(key).is_some_and(|label| label != value);
         return !declared.is_some_and(|declared| declared.node_selector.iter().any(other));

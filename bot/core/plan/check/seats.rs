@@ -6,7 +6,7 @@ use super::super::pool::{Spread, Waves};
 use super::super::{CardUse, Item, NodeFate, NodeOutcome, Plan, Request};
 use super::sharing;
 use crate::ids::WorkloadId;
-use crate::inventory::Resources;
+use crate::inventory::{Resources, Workload};
 use crate::policy::Method;
 
 /// Rules about nodes and pods, for pools of named nodes, however their cards are shared.
@@ -25,36 +25,31 @@ pub(super) fn seats(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>
     waves(request, plan, broken);
 }
 
-/// Where the pods of every workload stand: pods by node and card.
+/// Where the pods of every workload stand.
 struct Stand<'p> {
+    /// Pods of each workload by node and card.
     pods: BTreeMap<&'p WorkloadId, BTreeMap<(&'p str, usize), u32>>,
+    /// Pods on each node by workload.
+    on: BTreeMap<&'p str, BTreeMap<&'p WorkloadId, u32>>,
 }
 
 impl<'p> Stand<'p> {
     fn new(plan: &'p Plan, cards: impl Fn(&'p NodeOutcome) -> &'p Vec<CardUse>) -> Self {
         let mut pods: BTreeMap<&WorkloadId, BTreeMap<(&str, usize), u32>> = BTreeMap::new();
+        let mut on: BTreeMap<&str, BTreeMap<&WorkloadId, u32>> = BTreeMap::new();
         for node in &plan.nodes {
             for (c, card) in cards(node).iter().enumerate() {
                 for id in holders(card) {
                     *pods.entry(id).or_default().entry((node.name.as_str(), c)).or_default() += 1;
+                    *on.entry(&node.name).or_default().entry(id).or_default() += 1;
                 }
             }
         }
-        Self { pods }
+        Self { pods, on }
     }
 
     fn nodes(&self, id: &WorkloadId) -> BTreeSet<&'p str> {
         self.pods.get(id).into_iter().flatten().map(|((node, _), _)| *node).collect()
-    }
-
-    fn on(&self, node: &str) -> BTreeMap<&'p WorkloadId, u32> {
-        let mut here: BTreeMap<&WorkloadId, u32> = BTreeMap::new();
-        for (id, spots) in &self.pods {
-            for ((_, _), n) in spots.iter().filter(|((at, _), _)| *at == node) {
-                *here.entry(id).or_default() += n;
-            }
-        }
-        here
     }
 }
 
@@ -134,31 +129,36 @@ fn spread(
 
 /// CPU, memory, storage and pod slots of everything that stays or comes are there.
 fn room(request: &Request<'_>, plan: &Plan, before: &Stand<'_>, after: &Stand<'_>, broken: &mut Vec<String>) {
+    let nobody = BTreeMap::new();
+    let mut workloads: BTreeMap<&WorkloadId, &Workload> = BTreeMap::new();
+    let mut gone: BTreeMap<&str, Resources> = BTreeMap::new();
+    for workload in &request.inventory.workloads {
+        workloads.insert(&workload.id, workload);
+        for pod in &workload.pods {
+            if before.on.get(pod.node.as_str()).is_some_and(|here| here.contains_key(&workload.id)) {
+                let sum = gone.entry(&pod.node).or_default();
+                *sum = sum.plus(pod.requests.unwrap_or_default().into());
+            }
+        }
+    }
     for outcome in plan.nodes.iter().filter(|node| node.fate != NodeFate::Freed) {
-        let (was, will_be) = (before.on(&outcome.name), after.on(&outcome.name));
+        let was = before.on.get(outcome.name.as_str()).unwrap_or(&nobody);
+        let will_be = after.on.get(outcome.name.as_str()).unwrap_or(&nobody);
         let comes = will_be.iter().any(|(id, n)| *n > was.get(id).copied().unwrap_or(0));
         if !comes {
             continue;
         }
         let need = |pods: &BTreeMap<&WorkloadId, u32>| {
             pods.iter().try_fold(Resources::default(), |sum, (id, n)| {
-                Some(sum.plus(largest_pod(request, id)?.times(*n)))
+                Some(sum.plus(largest_pod(workloads.get(id)?)?.times(*n)))
             })
         };
         let Some(node) = request.inventory.node(&outcome.name) else {
             broken.push(format!("{} is not a node of the cluster", outcome.name));
             continue;
         };
-        let gone: Resources = request
-            .inventory
-            .workloads
-            .iter()
-            .filter(|workload| was.contains_key(&workload.id))
-            .flat_map(|workload| &workload.pods)
-            .filter(|pod| pod.node == outcome.name)
-            .filter_map(|pod| pod.requests)
-            .fold(Resources::default(), |sum, requests| sum.plus(requests.into()));
-        match (node.allocatable, node.requested, need(&will_be)) {
+        let gone = gone.get(outcome.name.as_str()).copied().unwrap_or_default();
+        match (node.allocatable, node.requested, need(will_be)) {
             (Some(offered), Some(asked), Some(need)) => {
                 if !need.fits_in(offered.minus(asked.minus(gone))) {
                     broken.push(format!(
@@ -174,9 +174,9 @@ fn room(request: &Request<'_>, plan: &Plan, before: &Stand<'_>, after: &Stand<'_
     }
 }
 
-fn largest_pod(request: &Request<'_>, id: &WorkloadId) -> Option<Resources> {
-    let pods = &request.inventory.workload(id)?.pods;
-    pods.iter().map(|pod| pod.requests.map(Resources::from)).reduce(|a, b| Some(a?.larger(b?))).flatten()
+fn largest_pod(workload: &Workload) -> Option<Resources> {
+    let pods = workload.pods.iter();
+    pods.map(|pod| pod.requests.map(Resources::from)).reduce(|a, b| Some(a?.larger(b?))).flatten()
 }
 
 /// A free slice of its own kind for every workload that may roll at the same time.

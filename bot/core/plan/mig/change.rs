@@ -7,7 +7,7 @@ use super::super::{Change, Request, Weighed};
 use super::config::{Configs, names_in_use};
 use super::land::{Land, slice_of};
 use super::{MIG_LABEL, Mig};
-use crate::catalog::MigProfile;
+use crate::catalog::{GpuModel, MigProfile};
 use crate::inventory::Node;
 
 pub(super) fn changes(
@@ -47,6 +47,9 @@ pub(super) fn resources(
     weighed: &[Weighed<'_>],
     converted: &BTreeSet<usize>,
 ) -> Vec<Change> {
+    let names: BTreeSet<&str> = mig.request.inventory.nodes.iter().flat_map(Node::model_names).collect();
+    let models: Vec<&GpuModel> =
+        names.into_iter().filter_map(|name| mig.request.catalog.find_by_product(name)).collect();
     converted
         .iter()
         .filter_map(|i| {
@@ -57,7 +60,7 @@ pub(super) fn resources(
                 from: w.workload.resource.clone(),
                 to: profile.name.resource(),
                 count: w.workload.gpus_per_pod,
-                pin: pin(mig.request, w, profile, &mig.model_name),
+                pin: pin(mig, w, profile, &models),
             })
         })
         .collect()
@@ -65,26 +68,21 @@ pub(super) fn resources(
 
 /// A selector on the product, where another model of the cluster offers a slice of the same name but other size.
 fn pin(
-    request: &Request<'_>,
+    mig: &Mig<'_, '_>,
     weighed: &Weighed<'_>,
     profile: &MigProfile,
-    model_name: &str,
+    models: &[&GpuModel],
 ) -> BTreeMap<String, String> {
-    let own = request.catalog.find_by_product(model_name);
-    let ambiguous = request
-        .inventory
-        .nodes
-        .iter()
-        .flat_map(Node::model_names)
-        .filter_map(|name| request.catalog.find_by_product(name))
-        .filter(|model| own.is_none_or(|own| own.id != model.id))
-        .any(|model| model.profile(profile.name).is_some());
+    let own = mig.request.catalog.find_by_product(&mig.model_name);
+    let mut others = models.iter().filter(|model| own.is_none_or(|own| own.id != model.id));
+    let ambiguous = others.any(|model| model.profile(profile.name).is_some());
     let label = "nvidia.com/gpu.product";
-    let selected = request
+    let selected = mig
+        .request
         .declared
         .of(&weighed.workload.id)
         .is_some_and(|declared| declared.node_selector.contains_key(label));
-    match own.and_then(|model| model.product(model_name)) {
+    match own.and_then(|model| model.product(&mig.model_name)) {
         Some(product) if ambiguous && !selected => {
             BTreeMap::from([(label.to_owned(), product.gfd_label.clone())])
         }

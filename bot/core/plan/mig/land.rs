@@ -1,6 +1,6 @@
 //! The pool as the planner sees it: tenants, sites, and what is left out, with the reason.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::place::{self, Card, Site, Slot, Tenant};
 use super::super::placement::{may_run, unfit};
@@ -8,7 +8,7 @@ use super::super::{Request, Weighed};
 use super::Mig;
 use crate::catalog::{MigProfile, ProfileName};
 use crate::fit::{Holds, Verdict};
-use crate::inventory::{Node, Resources, Sharing};
+use crate::inventory::{Node, Pod, Resources, Sharing};
 use crate::pack::geometry::Geometry;
 use crate::units::Mib;
 
@@ -42,6 +42,20 @@ fn kind_of(chain: &[&MigProfile], profile: &str) -> Option<usize> {
 /// Kinds whose pods are not moved: they run to an end, or nothing makes them anew.
 pub(in crate::plan) fn must_not_move(kind: &str) -> bool {
     crate::inventory::is_batch_kind(kind) || kind == "Pod" || kind == "DaemonSet" || kind == "RayCluster"
+}
+
+/// Pods by the node that they run on, each with the index of its workload.
+pub(in crate::plan) type Crew<'w> = BTreeMap<&'w str, Vec<(usize, &'w Pod)>>;
+
+/// The pods of these workloads by node.
+pub(in crate::plan) fn crew<'w>(weighed: &'w [Weighed<'_>]) -> Crew<'w> {
+    let mut crew = Crew::new();
+    for (t, w) in weighed.iter().enumerate() {
+        for pod in &w.pods {
+            crew.entry(&pod.node).or_default().push((t, pod));
+        }
+    }
+    crew
 }
 
 pub(super) fn lay_of_the_land<'a>(mig: &Mig<'a, '_>) -> Land<'a> {
@@ -79,8 +93,9 @@ pub(super) fn lay_of_the_land<'a>(mig: &Mig<'a, '_>) -> Land<'a> {
     let mut nodes: Vec<&Node> =
         request.inventory.nodes.iter().filter(|node| request.pool.nodes.contains(&node.name)).collect();
     nodes.sort_by(|a, b| a.name.cmp(&b.name));
+    let crew = crew(weighed);
     for node in nodes {
-        match cut_site(mig, node) {
+        match cut_site(mig, &crew, node) {
             Ok(site) => {
                 land.sites.push(site);
                 land.nodes.push(node);
@@ -88,25 +103,22 @@ pub(super) fn lay_of_the_land<'a>(mig: &Mig<'a, '_>) -> Land<'a> {
             Err(why) => land.notes.push(format!("{} is left out: {why}", node.name)),
         }
     }
-    for (tenant, w) in land.tenants.iter_mut().zip(weighed) {
-        let fits = |node: &&Node| may_run(request, w.workload, node);
-        tenant.sites = land.nodes.iter().enumerate().filter(|(_, node)| fits(node)).map(|(i, _)| i).collect();
+    let mut here = vec![0; weighed.len()];
+    for tenant in land.sites.iter().flat_map(|site| &site.cards).flat_map(Card::holders) {
+        here[tenant] += 1;
     }
-    // Tenants keep only the replicas that stand on the nodes planned with.
-    for (i, tenant) in land.tenants.iter_mut().enumerate() {
-        let here = land
-            .sites
-            .iter()
-            .flat_map(|site| &site.cards)
-            .flat_map(Card::holders)
-            .filter(|t| *t == i)
-            .count();
-        let all: usize = weighed[i].pods.iter().map(|pod| pod.cards.len() + pod.slices.len()).sum();
-        let scattered = here != all;
-        let known = |pod: &&crate::inventory::Pod| land.sites.iter().any(|site| site.name == pod.node);
-        tenant.elsewhere = place::count(weighed[i].workload.pods.iter().filter(|pod| !known(pod)).count());
-        if scattered || weighed[i].workload.gpus_per_pod > 1 {
-            tenant.planned = u32::try_from(here).unwrap_or(u32::MAX);
+    let known: BTreeSet<&str> = land.nodes.iter().map(|node| node.name.as_str()).collect();
+    for (i, (tenant, w)) in land.tenants.iter_mut().zip(weighed).enumerate() {
+        let declared = request.declared.of(&w.workload.id);
+        let fits = |node: &&Node| may_run(request, w.workload, declared, node);
+        tenant.sites = land.nodes.iter().enumerate().filter(|(_, node)| fits(node)).map(|(i, _)| i).collect();
+        // Tenants keep only the replicas that stand on the nodes planned with.
+        let all: usize = w.pods.iter().map(|pod| pod.cards.len() + pod.slices.len()).sum();
+        let scattered = here[i] != all;
+        let strange = |pod: &&Pod| !known.contains(pod.node.as_str());
+        tenant.elsewhere = place::count(w.workload.pods.iter().filter(strange).count());
+        if scattered || w.workload.gpus_per_pod > 1 {
+            tenant.planned = place::count(here[i]);
         }
         if scattered {
             (tenant.target, tenant.must_move) = (None, false);
@@ -115,10 +127,14 @@ pub(super) fn lay_of_the_land<'a>(mig: &Mig<'a, '_>) -> Land<'a> {
     land
 }
 
+fn pods_on<'c, 'w>(crew: &'c Crew<'w>, node: &Node) -> &'c [(usize, &'w Pod)] {
+    crew.get(node.name.as_str()).map_or(&[], Vec::as_slice)
+}
+
 /// A node whose cards may be cut already, as far as its slices are known.
-fn cut_site(mig: &Mig<'_, '_>, node: &Node) -> Result<Site, String> {
+fn cut_site(mig: &Mig<'_, '_>, crew: &Crew<'_>, node: &Node) -> Result<Site, String> {
     if node.sharing() != Sharing::Mig {
-        return site(mig.request, mig.weighed, node);
+        return site(mig.request, mig.weighed, crew, node);
     }
     if node.slices_as_gpus().is_some() {
         return Err("its slices are handed out as `nvidia.com/gpu`, whatever their size".to_owned());
@@ -126,26 +142,29 @@ fn cut_site(mig: &Mig<'_, '_>, node: &Node) -> Result<Site, String> {
     if node.slices_are_shared() {
         return Err("its slices are shared by several pods each".to_owned());
     }
-    let mut site = plain_site(mig.request, mig.weighed, node, Sharing::Mig)?;
+    let mut site = plain_site(mig.request, mig.weighed, crew, node, Sharing::Mig)?;
     for (card, known) in site.cards.iter_mut().zip(&node.cards).filter(|(_, known)| !known.slices.is_empty())
     {
         if matches!(card, Card::Whole(Some(_))) {
             return Err(format!("a pod seems to hold all of {}, which is cut", known.uuid));
         }
-        *card = Card::Cut(slots(mig, known)?);
+        *card = Card::Cut(slots(mig, pods_on(crew, node), known)?);
     }
     Ok(site)
 }
 
 /// The slices of a card with their holders, at places where they can be.
-fn slots(mig: &Mig<'_, '_>, card: &crate::inventory::Card) -> Result<Vec<Slot>, String> {
+fn slots(
+    mig: &Mig<'_, '_>,
+    pods: &[(usize, &Pod)],
+    card: &crate::inventory::Card,
+) -> Result<Vec<Slot>, String> {
     let mut held: Vec<(usize, Option<usize>)> = Vec::new();
     for slice in &card.slices {
         let kind = kind_of(&mig.chain, &slice.profile)
             .ok_or_else(|| format!("`{}` on {} is a slice that no plan can use", slice.profile, card.uuid))?;
-        let mut holders = mig.weighed.iter().enumerate().flat_map(|(t, w)| {
-            let here = w.pods.iter().flat_map(|pod| &pod.slices);
-            here.filter(|id| id.card == card.uuid && id.id == slice.id).map(move |_| t)
+        let mut holders = pods.iter().flat_map(|(t, pod)| {
+            pod.slices.iter().filter(|id| id.card == card.uuid && id.id == slice.id).map(move |_| *t)
         });
         let holder = holders.next();
         if holders.next().is_some() {
@@ -179,10 +198,11 @@ fn placed(geometry: &Geometry, mut held: Vec<(usize, Option<usize>)>) -> Option<
 pub(in crate::plan) fn site(
     request: &Request<'_>,
     weighed: &[Weighed<'_>],
+    crew: &Crew<'_>,
     node: &Node,
 ) -> Result<Site, String> {
     match node.sharing() {
-        Sharing::Whole => plain_site(request, weighed, node, Sharing::Whole),
+        Sharing::Whole => plain_site(request, weighed, crew, node, Sharing::Whole),
         Sharing::Mig => Err("its cards are cut by MIG already".to_owned()),
         Sharing::TimeSlicing { replicas } => {
             Err(format!("its cards are time-sliced already ({replicas} replicas)"))
@@ -197,6 +217,7 @@ pub(in crate::plan) fn site(
 fn plain_site(
     request: &Request<'_>,
     weighed: &[Weighed<'_>],
+    crew: &Crew<'_>,
     node: &Node,
     sharing: Sharing,
 ) -> Result<Site, String> {
@@ -209,37 +230,30 @@ fn plain_site(
     let mut cards: Vec<Option<usize>> = vec![None; node.cards.len()];
     let mut frozen = request.pool.frozen.contains(&node.name);
     let mut held = Resources::default();
-    for (t, w) in weighed.iter().enumerate() {
-        for pod in w.pods.iter().filter(|pod| pod.node == node.name) {
-            if pod.cards.is_empty() && pod.slices.is_empty() {
-                return Err(format!(
-                    "which card {}/{} holds is not known",
-                    w.workload.id.namespace, pod.name
-                ));
-            }
-            if !pod.cards.is_empty() && matches!(w.fit.holds, Holds::Slice { .. }) {
-                return Err(format!(
-                    "which slice {}/{} holds is not known",
-                    w.workload.id.namespace, pod.name
-                ));
-            }
-            for uuid in &pod.cards {
-                let Some(index) = node.cards.iter().position(|card| card.uuid == *uuid) else {
-                    return Err(format!(
-                        "{}/{} holds a card that the node does not show",
-                        w.workload.id.namespace, pod.name
-                    ));
-                };
-                if cards[index].replace(t).is_some() {
-                    return Err("two pods hold one card".to_owned());
-                }
-            }
-            held = held.plus(pod.requests.unwrap_or_default().into());
-            frozen |= pod.cards.len() + pod.slices.len() > 1
-                || w.workload.gpus_per_pod > 1
-                || must_not_move(&w.workload.id.kind)
-                || matches!(w.fit.verdict, Verdict::Excluded { .. });
+    for (t, pod) in pods_on(crew, node) {
+        let w = &weighed[*t];
+        if pod.cards.is_empty() && pod.slices.is_empty() {
+            return Err(format!("which card {}/{} holds is not known", w.workload.id.namespace, pod.name));
         }
+        if !pod.cards.is_empty() && matches!(w.fit.holds, Holds::Slice { .. }) {
+            return Err(format!("which slice {}/{} holds is not known", w.workload.id.namespace, pod.name));
+        }
+        for uuid in &pod.cards {
+            let Some(index) = node.cards.iter().position(|card| card.uuid == *uuid) else {
+                return Err(format!(
+                    "{}/{} holds a card that the node does not show",
+                    w.workload.id.namespace, pod.name
+                ));
+            };
+            if cards[index].replace(*t).is_some() {
+                return Err("two pods hold one card".to_owned());
+            }
+        }
+        held = held.plus(pod.requests.unwrap_or_default().into());
+        frozen |= pod.cards.len() + pod.slices.len() > 1
+            || w.workload.gpus_per_pod > 1
+            || must_not_move(&w.workload.id.kind)
+            || matches!(w.fit.verdict, Verdict::Excluded { .. });
     }
     if sharing == Sharing::Whole && cards.iter().all(Option::is_none) {
         return Err("no pod holds a GPU there today".to_owned());

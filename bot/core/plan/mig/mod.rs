@@ -30,7 +30,7 @@ use crate::units::{Mib, counted, first_few, thousands};
 use change::changes;
 pub(super) use change::label_today;
 use config::Configs;
-pub(super) use land::{IDLE_FLOOR, must_not_move, site};
+pub(super) use land::{Crew, IDLE_FLOOR, crew, must_not_move, site};
 use land::{Land, lay_of_the_land};
 pub(super) use outcome::{item, left_alone};
 use outcome::{items, outcomes};

@@ -17,6 +17,8 @@ pub(in crate::plan) struct Board<'a> {
     pub(super) wishes: Wishes,
     /// Pods of each tenant by site.
     pub(super) pods: Vec<BTreeMap<usize, u32>>,
+    /// Pods of each tenant that run today.
+    present: Vec<u32>,
     /// Pods of each tenant that stand on frozen sites.
     pub(super) frozen_pods: Vec<u32>,
     /// Free slots a type today and, last, idle cards.
@@ -37,6 +39,7 @@ impl<'a> Board<'a> {
     ) -> Self {
         let whole = geometry.whole();
         let mut pods = vec![BTreeMap::new(); tenants.len()];
+        let mut present = vec![0; tenants.len()];
         let mut frozen_pods = vec![0; tenants.len()];
         let mut free_today = vec![0; whole + 1];
         let mut slots = Vec::with_capacity(sites.len());
@@ -49,6 +52,7 @@ impl<'a> Board<'a> {
             for card in &site.cards {
                 for tenant in card.holders() {
                     *pods[tenant].entry(i).or_insert(0) += 1;
+                    present[tenant] += 1;
                     frozen_pods[tenant] += u32::from(site.frozen);
                 }
                 match card {
@@ -73,6 +77,7 @@ impl<'a> Board<'a> {
             sites,
             wishes,
             pods,
+            present,
             frozen_pods,
             free_today,
             slots,
@@ -86,7 +91,7 @@ impl<'a> Board<'a> {
 
     /// Pods that run today.
     pub(super) fn present(&self, tenant: usize) -> u32 {
-        self.pods[tenant].values().sum()
+        self.present[tenant]
     }
 
     /// Pods that an autoscaler may add.

@@ -112,7 +112,7 @@ fn whoever_must<'b, 'a>(board: &'b Board<'a>, fates: &[Fate]) -> Tally<'b, 'a> {
 pub(super) fn candidates(board: &Board<'_>, fates: &[Fate]) -> Vec<usize> {
     let mut order: Vec<usize> =
         (0..board.tenants.len()).filter(|i| board.may_convert(*i) && !board.tenants[*i].must_move).collect();
-    order.sort_by_key(|i| rank(board, *i, fates));
+    order.sort_by_cached_key(|i| rank(board, *i, fates));
     order
 }
 

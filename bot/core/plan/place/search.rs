@@ -206,12 +206,12 @@ impl Search<'_, '_> {
     /// The dearest first, then either those with the fewest pods or the smallest; of equals the last by name.
     fn orders_to_free(&self, movable: &[usize]) -> [Vec<usize>; 2] {
         let mut by_pods = movable.to_vec();
-        by_pods.sort_by_key(|i| {
+        by_pods.sort_by_cached_key(|i| {
             let site = &self.board.sites[*i];
             (std::cmp::Reverse(site.cost), self.pods_on(*i), std::cmp::Reverse(&site.name))
         });
         let mut by_cards = by_pods.clone();
-        by_cards.sort_by_key(|i| {
+        by_cards.sort_by_cached_key(|i| {
             let site = &self.board.sites[*i];
             (std::cmp::Reverse(site.cost), site.cards.len())
         });
@@ -222,7 +222,7 @@ impl Search<'_, '_> {
     /// pods; of equals the first by name. Nodes that may not be drained together with those before are left out.
     fn order_to_touch(&self, freed: &BTreeSet<usize>, movable: &[usize]) -> Vec<usize> {
         let mut order: Vec<usize> = movable.iter().copied().filter(|i| !freed.contains(i)).collect();
-        order.sort_by_key(|i| {
+        order.sort_by_cached_key(|i| {
             let site = &self.board.sites[*i];
             let (stay, pods) = self.pods_on(*i);
             (stay, std::cmp::Reverse(site.cards.len()), pods, &site.name)

@@ -93,7 +93,7 @@ impl<'b, 'a> Floor<'b, 'a> {
         let mut order: Vec<usize> =
             (0..board.tenants.len()).filter(|t| self.seats(*t, &tally.converted) > 0).collect();
         let slot = |tenant: usize| board.slot_of(tenant, &tally.converted);
-        order.sort_by_key(|t| {
+        order.sort_by_cached_key(|t| {
             let tenant = &board.tenants[*t];
             let sites = tenant.sites.iter().filter(|site| self.fates[**site] != Fate::Freed).count();
             (sites, std::cmp::Reverse(slot(*t)), std::cmp::Reverse(tenant.planned), &tenant.key)

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::mig::{IDLE_FLOOR, site};
+use super::super::mig::{Crew, IDLE_FLOOR, crew, site};
 use super::super::placement::{lasts, may_run, tolerates, unfit};
 use super::super::{PoolKind, Request, Weighed};
 use super::groups::Terms;
@@ -34,8 +34,10 @@ pub(super) fn of_the_pool(
     }
     reasons.extend(several_groups(sharers));
     let (mut frozen, mut held) = (Vec::new(), Vec::new());
-    for node in pool_nodes(request).filter(|node| holds_any(sharers, node)) {
-        match site(request, weighed, node) {
+    let crew = crew(weighed);
+    let homes: BTreeSet<&str> = sharers.iter().flat_map(|w| &w.pods).map(|pod| pod.node.as_str()).collect();
+    for node in pool_nodes(request).filter(|node| homes.contains(node.name.as_str())) {
+        match site(request, weighed, &crew, node) {
             Err(why) => reasons.push(Reason::new("node-not-plain", format!("{}: {why}", node.name))),
             Ok(site) if !site.frozen => {}
             Ok(_) if request.pool.frozen.contains(&node.name) => frozen.push(node.name.clone()),
@@ -80,10 +82,6 @@ fn several_groups(sharers: &[&Weighed<'_>]) -> Option<Reason> {
     })
 }
 
-fn holds_any(weighed: &[&Weighed<'_>], node: &Node) -> bool {
-    weighed.iter().flat_map(|w| &w.pods).any(|pod| pod.node == node.name)
-}
-
 /// The nodes that may be shared under proof, or why there are none. A group whose nodes come and go is shared as a
 /// whole or not at all.
 pub(super) fn ground<'a>(
@@ -93,11 +91,12 @@ pub(super) fn ground<'a>(
     terms: &Terms<'_>,
 ) -> Result<Ground<'a>, Vec<Reason>> {
     let others = others(request, weighed, sharers);
+    let crew = crew(weighed);
     let mut nodes = Vec::new();
     let mut barred: Vec<Reason> = Vec::new();
     let mut kept_off = BTreeSet::new();
     for node in pool_nodes(request) {
-        match may_be_shared(request, weighed, sharers, &others, terms, node) {
+        match may_be_shared(request, weighed, &crew, sharers, &others, terms, node) {
             Ok(why) => {
                 nodes.push(node);
                 kept_off.extend(why);
@@ -116,15 +115,17 @@ pub(super) fn ground<'a>(
 fn may_be_shared(
     request: &Request<'_>,
     weighed: &[Weighed<'_>],
+    crew: &Crew<'_>,
     sharers: &[&Weighed<'_>],
     others: &[Other<'_>],
     terms: &Terms<'_>,
     node: &Node,
 ) -> Result<Vec<String>, Reason> {
-    if let Some(why) = not_at_rest(request, weighed, sharers, node) {
+    if let Some(why) = not_at_rest(request, weighed, crew, sharers, node) {
         return Err(Reason::new("node-left-out", format!("{} is left out: {why}", node.name)));
     }
-    if let Some(w) = sharers.iter().find(|w| !may_run(request, w.workload, node)) {
+    let barred = |w: &&&Weighed<'_>| !may_run(request, w.workload, request.declared.of(&w.workload.id), node);
+    if let Some(w) = sharers.iter().find(barred) {
         return Err(Reason::new(
             "may-not-run",
             format!("{} may not run on {}, by its taints or selectors", w.workload.id, node.name),
@@ -180,6 +181,7 @@ fn may_be_shared(
 fn not_at_rest(
     request: &Request<'_>,
     weighed: &[Weighed<'_>],
+    crew: &Crew<'_>,
     sharers: &[&Weighed<'_>],
     node: &Node,
 ) -> Option<String> {
@@ -192,15 +194,12 @@ fn not_at_rest(
     if let Some(why) = unfit(node) {
         return Some(why);
     }
-    let stays = weighed
-        .iter()
-        .filter(|w| !sharers.iter().any(|sharer| sharer.workload.id == w.workload.id))
-        .find(|w| w.pods.iter().any(|pod| pod.node == node.name));
-    if let Some(w) = stays {
-        return Some(format!("{} has a whole card there", w.workload.id));
+    let pods = crew.get(node.name.as_str()).map_or(&[][..], Vec::as_slice);
+    let shares = |id: &WorkloadId| sharers.iter().any(|sharer| sharer.workload.id == *id);
+    if let Some((t, _)) = pods.iter().find(|(t, _)| !shares(&weighed[*t].workload.id)) {
+        return Some(format!("{} has a whole card there", weighed[*t].workload.id));
     }
-    let held =
-        |uuid: &str| sharers.iter().flat_map(|w| &w.pods).any(|pod| pod.cards.iter().any(|c| c == uuid));
+    let held = |uuid: &str| pods.iter().any(|(_, pod)| pod.cards.iter().any(|card| card == uuid));
     let ghost = node
         .cards
         .iter()
