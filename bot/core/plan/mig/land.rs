@@ -124,7 +124,31 @@ pub(super) fn lay_of_the_land<'a>(mig: &Mig<'a, '_>) -> Land<'a> {
             (tenant.target, tenant.must_move) = (None, false);
         }
     }
+    keep_where_room_is_known(&mut land);
     land
+}
+
+/// Whose requests are not known stays where it stands, and nobody comes to a node of which the room is not known.
+fn keep_where_room_is_known(land: &mut Land<'_>) {
+    let (tenants, sites) = (&mut land.tenants, &land.sites);
+    let mut stands: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); tenants.len()];
+    let mut open = BTreeSet::new();
+    for (i, site) in sites.iter().enumerate() {
+        let mut known = site.room.is_some();
+        for tenant in site.cards.iter().flat_map(Card::holders) {
+            stands[tenant].insert(i);
+            known &= tenants[tenant].needs.is_some();
+        }
+        if known {
+            open.insert(i);
+        }
+    }
+    for (tenant, stands) in tenants.iter_mut().zip(stands) {
+        let may_come = tenant.needs.is_some();
+        if !may_come || open.len() < sites.len() {
+            tenant.sites.retain(|site| stands.contains(site) || (may_come && open.contains(site)));
+        }
+    }
 }
 
 fn pods_on<'c, 'w>(crew: &'c Crew<'w>, node: &Node) -> &'c [(usize, &'w Pod)] {

@@ -5,8 +5,8 @@
 //! replica is on its own. Its answer is where the search here starts.) First as much as possible is freed by the
 //! pool's goal, then as few nodes as possible are drained, then as few pods as possible restart.
 //!
-//! `board` holds the pool in numbers, `convert` decides which workloads change, `cut` and `seat` lay it out, `search`
-//! looks for the fates of nodes, `bound` says what no plan can beat, `waves` in which order it can be done.
+//! `board` holds the pool in numbers, `convert` decides which workloads change, `cut`, `seat` and `tryout` give
+//! everybody a place, `lay_out` does all that for given fates, `search` and `every_way` look for the fates of nodes, `bound` says what no plan can beat, `waves` in which order it can be done.
 
 mod board;
 
@@ -15,6 +15,10 @@ mod bound;
 mod convert;
 
 mod cut;
+
+mod every_way;
+
+mod lay_out;
 
 mod seat;
 

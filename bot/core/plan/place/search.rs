@@ -8,13 +8,10 @@ use std::collections::BTreeSet;
 
 use super::board::Board;
 use super::bound::Bound;
-use super::convert::{candidates, convert, every_choice};
-use super::cut::Style;
-use super::seat::Floor;
-use super::tally::Tally;
-use super::waves::{self, may_drain};
+use super::convert::{convert, every_choice};
+use super::lay_out::{SMALL, Score, fill_up, lay_out, score};
+use super::waves::may_drain;
 use super::{Card, Placement};
-use crate::pack::cards::CardsNeeded;
 use crate::pack::{self, CardState, Fate, Item, NodeState, Problem, Rules};
 use crate::plan::Goal;
 use crate::plan::pool::Waves;
@@ -22,19 +19,11 @@ use crate::plan::pool::Waves;
 /// Steps of one search: a step is one tenant, card or pod looked at. Twice as many can only find a better plan.
 const EFFORT: usize = 20_000_000;
 
-/// Pools with so few nodes that are not frozen are tried in every way: 3⁵ = 243 choices of fates.
-const TINY: usize = 5;
-
-/// Pools up to this size are looked through pair by pair.
-const SMALL: usize = 24;
+/// Pools with so few nodes that are not frozen are tried in every way: 3⁸ = 6,561 choices of fates.
+const TINY: usize = 8;
 
 /// Effort that `pack` may spend on finding where to start.
 const PACK_EFFORT: u64 = 200_000;
-
-/// What is compared, from left to right; smaller is better: cost of the nodes that stay (or cards in use), nodes drained,
-/// pods that restart, cards in use, workloads that change. The fates are the last resort: the first nodes by name are
-/// kept.
-type Score = (i64, usize, u32, u32, usize, Vec<u8>);
 
 pub(super) fn search(board: &Board<'_>, bound: &Bound) -> Option<Placement> {
     search_with(board, bound, TINY)
@@ -47,21 +36,18 @@ pub(super) fn search_with(board: &Board<'_>, bound: &Bound, tiny: usize) -> Opti
     search.best.map(|(_, placement)| placement)
 }
 
-struct Search<'b, 'a> {
-    board: &'b Board<'a>,
-    bound: &'b Bound,
-    left: usize,
-    best: Option<(Score, Placement)>,
+pub(super) struct Search<'b, 'a> {
+    pub(super) board: &'b Board<'a>,
+    pub(super) bound: &'b Bound,
+    /// Steps that may still be spent.
+    pub(super) left: usize,
+    pub(super) best: Option<(Score, Placement)>,
 }
 
 impl Search<'_, '_> {
     fn run(&mut self, tiny: usize) {
         let movable: Vec<usize> =
             (0..self.board.sites.len()).filter(|i| !self.board.sites[*i].frozen).collect();
-        if movable.len() <= tiny {
-            self.every_way(&movable);
-            return;
-        }
         match self.board.wishes.goal {
             Goal::Bill => self.bill(&movable),
             Goal::Capacity => self.capacity(&movable),
@@ -69,19 +55,8 @@ impl Search<'_, '_> {
         if movable.len() <= SMALL {
             self.exchange(&movable);
         }
-    }
-
-    /// Every choice of fates.
-    fn every_way(&mut self, movable: &[usize]) {
-        let n_fates = if self.board.wishes.goal == Goal::Bill { 3usize } else { 2 };
-        let n_ways = n_fates.pow(u32::try_from(movable.len()).unwrap_or(0));
-        for mut code in 0..n_ways {
-            let mut fates = vec![Fate::Untouched; self.board.sites.len()];
-            for site in movable {
-                fates[*site] = [Fate::Untouched, Fate::Touched, Fate::Freed][code % n_fates];
-                code /= n_fates;
-            }
-            self.try_fates(&fates);
+        if movable.len() <= tiny {
+            self.every_way(&movable);
         }
     }
 
@@ -404,16 +379,16 @@ impl Search<'_, '_> {
 
     /// Lays out these fates and keeps the placement if it gains something and is the best so far; whether it can be
     /// laid out so that something is gained.
-    fn try_fates(&mut self, fates: &[Fate]) -> bool {
+    pub(super) fn try_fates(&mut self, fates: &[Fate]) -> bool {
         if self.left == 0 {
             return false;
         }
         let board = self.board;
         let n_cards: usize = board.sites.iter().map(|site| site.cards.len()).sum();
         self.spend(board.tenants.len() * 8 + n_cards * 8);
-        let Some(mut placement) = lay_out(board, fates) else { return false };
+        let Some(mut placement) = lay_out(board, fates, &mut self.left) else { return false };
         if board.sites.len() <= SMALL {
-            self.fill_up(&mut placement);
+            fill_up(board, &mut placement, &mut self.left);
         }
         let Some(score) = score(board, &placement) else { return false };
         if self.best.as_ref().is_none_or(|(best, _)| score < *best) {
@@ -421,179 +396,6 @@ impl Search<'_, '_> {
         }
         true
     }
-}
-
-impl Search<'_, '_> {
-    /// Cards cut so that replicas are apart may have room that numbers did not count on: lets more move into it, as long
-    /// as that frees cards and costs nothing that counts more.
-    fn fill_up(&mut self, placement: &mut Placement) {
-        let board = self.board;
-        let n_cards: usize = board.sites.iter().map(|site| site.cards.len()).sum();
-        for tenant in candidates(board, &placement.fates) {
-            let costs = board.wishes.goal == Goal::Bill && board.undisturbed(tenant, &placement.fates) > 0;
-            if costs || placement.converted.contains(&tenant) || self.left == 0 {
-                continue;
-            }
-            self.spend(board.tenants.len() * 2 + n_cards * 4);
-            let mut tally = Tally::new(board, &placement.fates);
-            placement.converted.iter().chain([&tenant]).for_each(|t| {
-                tally.insert(*t);
-            });
-            let Ok(fuller) = arrange(board, &placement.fates, &tally) else { continue };
-            let better = match (score(board, &fuller), score(board, placement)) {
-                (Some(then), Some(now)) => then < now,
-                (then, None) => then.is_some(),
-                (None, Some(_)) => false,
-            };
-            if better {
-                *placement = fuller;
-            }
-        }
-    }
-}
-
-/// The placement for these fates, if there is one.
-///
-/// Numbers choose who moves. Where places do not allow that, other choices are tried: without whoever finds no place,
-/// and with more than need be.
-fn lay_out(board: &Board<'_>, fates: &[Fate]) -> Option<Placement> {
-    if let Some(choices) = every_choice(board, fates) {
-        return choices.into_iter().take(MOST_CHOICES).find_map(|choice| {
-            let mut tally = Tally::new(board, fates);
-            choice.into_iter().for_each(|tenant| {
-                tally.insert(tenant);
-            });
-            arrange(board, fates, &tally).ok()
-        });
-    }
-    let mut stay = BTreeSet::new();
-    let mut found = None;
-    let mut first: Option<Tally<'_, '_>> = None;
-    while let Some(tally) = convert(board, fates, &stay) {
-        match arrange(board, fates, &tally) {
-            Ok(placement) => {
-                found = Some(placement);
-                break;
-            }
-            Err(culprit) => {
-                first.get_or_insert(tally);
-                match culprit {
-                    Some(tenant) if stay.len() < MOST_RETRIES && stay.insert(tenant) => {}
-                    Some(_) | None => break,
-                }
-            }
-        }
-    }
-    let Some(tally) = first else { return found };
-    let other = with_more(board, fates, tally);
-    [found, other].into_iter().flatten().min_by_key(|placement| score(board, placement))
-}
-
-/// So many choices of who moves are laid out, the best first, until one can be.
-const MOST_CHOICES: usize = 16;
-
-/// So many tenants are let stay because they find no place, before other ways are tried.
-const MOST_RETRIES: usize = 8;
-
-/// Lets more move than numbers ask for, until places allow it.
-fn with_more(board: &Board<'_>, fates: &[Fate], mut tally: Tally<'_, '_>) -> Option<Placement> {
-    let mut more = candidates(board, fates).into_iter();
-    let mut step = 1;
-    loop {
-        let mut added = 0;
-        for tenant in more.by_ref() {
-            added += usize::from(tally.insert(tenant));
-            if added == step {
-                break;
-            }
-        }
-        if added == 0 || tally.short() > 0 {
-            return None;
-        }
-        if let Ok(placement) = arrange(board, fates, &tally) {
-            return Some(placement);
-        }
-        step *= 2;
-    }
-}
-
-/// Lays out the fates with exactly these tenants moving.
-///
-/// # Errors
-/// Who found no place; `None` when it is not one tenant's fault.
-fn arrange(board: &Board<'_>, fates: &[Fate], tally: &Tally<'_, '_>) -> Result<Placement, Option<usize>> {
-    let styles = [
-        Style::Tight,
-        Style::ByClass,
-        Style::Dealt { more: 0 },
-        Style::Dealt { more: 1 },
-        Style::Dealt { more: 2 },
-    ];
-    let mut culprit = None;
-    for style in styles {
-        let mut floor = Floor::new(board, fates, &tally.converted);
-        let Some(cut) = floor.cut(tally, style) else { continue };
-        let together = match floor.seat(tally) {
-            Ok(together) => together,
-            Err(who) => {
-                culprit = culprit.or(who);
-                if floor.n_cut() == 0 {
-                    break;
-                }
-                continue;
-            }
-        };
-        if let Some(placement) = placed(board, floor, tally, cut, together) {
-            return Ok(placement);
-        }
-    }
-    if board.sites.len() <= SMALL {
-        let mut floor = Floor::new(board, fates, &tally.converted);
-        if let Some(together) = floor.try_out(tally) {
-            let cut = board.cutter.fewest_cards(&tally.to_cut()[..board.whole()]);
-            return placed(board, floor, tally, cut, together).ok_or(None);
-        }
-    }
-    Err(culprit)
-}
-
-/// The placement, if its nodes can be cut in some order.
-fn placed(
-    board: &Board<'_>,
-    floor: Floor<'_, '_>,
-    tally: &Tally<'_, '_>,
-    cut: CardsNeeded,
-    together: BTreeSet<usize>,
-) -> Option<Placement> {
-    let mut placement = Placement {
-        fates: floor.fates.to_vec(),
-        converted: tally.converted.clone(),
-        cards: floor.cards,
-        cut,
-        waves: Vec::new(),
-        together,
-    };
-    if board.wishes.max_layouts.is_some_and(|most| n_layouts(&placement) > most as usize) {
-        return None;
-    }
-    placement.waves = waves::order(board, &placement)?;
-    Some(placement)
-}
-
-/// Different layouts of cards that are cut anew.
-fn n_layouts(placement: &Placement) -> usize {
-    let cards = placement.with_fate(Fate::Touched).flat_map(|site| &placement.cards[site]);
-    let layouts: BTreeSet<Vec<usize>> = cards
-        .filter_map(|card| match card {
-            Card::Cut(slots) => {
-                let mut kinds: Vec<usize> = slots.iter().map(|slot| slot.kind).collect();
-                kinds.sort_unstable();
-                Some(kinds)
-            }
-            Card::Whole(_) => None,
-        })
-        .collect();
-    layouts.len()
 }
 
 /// The least number below `end` that is enough, where more than enough is enough too; `end` if there is none.
@@ -608,28 +410,4 @@ fn least(end: usize, mut enough: impl FnMut(usize) -> bool) -> usize {
         }
     }
     low
-}
-
-/// How good it is; `None` when nothing is gained.
-fn score(board: &Board<'_>, placement: &Placement) -> Option<Score> {
-    let grows = placement.converted.iter().any(|tenant| board.tenants[*tenant].must_move);
-    let busy = board.busy(&placement.cards, &placement.converted);
-    let (first, gains) = match board.wishes.goal {
-        Goal::Bill => {
-            let kept = board.sites.iter().zip(&placement.fates).filter(|(_, fate)| **fate != Fate::Freed);
-            (kept.map(|(site, _)| site.cost).sum(), placement.fates.contains(&Fate::Freed))
-        }
-        Goal::Capacity => {
-            let today: Vec<Vec<Card>> = board.sites.iter().map(|site| site.cards.clone()).collect();
-            (i64::from(busy), busy < board.busy(&today, &BTreeSet::new()))
-        }
-    };
-    let touched = placement.with_fate(Fate::Touched).count();
-    let restarts = board.restarts(&placement.converted, &placement.fates);
-    let by_name = placement.fates.iter().map(|fate| match fate {
-        Fate::Touched => 0,
-        Fate::Untouched => 1,
-        Fate::Freed => 2,
-    });
-    (gains || grows).then(|| (first, touched, restarts, busy, placement.converted.len(), by_name.collect()))
 }

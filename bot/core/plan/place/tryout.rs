@@ -11,7 +11,7 @@ use crate::pack::Fate;
 use crate::pack::geometry::Layout;
 
 /// Steps of one try-out. Twice as many let it find its way through pools of one or two pods more.
-const STEPS: u32 = 3_000;
+const STEPS: usize = 3_000;
 
 /// A pod to seat, or room that has to stay free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,12 +28,12 @@ struct Tryout<'f, 'b, 'a> {
     tally: &'f Tally<'b, 'a>,
     pods: Vec<Pod>,
     cuts: BTreeMap<(usize, usize), Cut>,
-    steps: u32,
+    steps: usize,
 }
 
 impl<'b, 'a> Floor<'b, 'a> {
     /// Seats everybody, if a way is found within the steps; gives who sits together as today although it should not.
-    pub(super) fn try_out(&mut self, tally: &Tally<'b, 'a>) -> Option<BTreeSet<usize>> {
+    pub(super) fn try_out(&mut self, tally: &Tally<'b, 'a>, effort: &mut usize) -> Option<BTreeSet<usize>> {
         let board = self.board;
         let mut pods = Vec::new();
         for tenant in 0..board.tenants.len() {
@@ -48,9 +48,12 @@ impl<'b, 'a> Floor<'b, 'a> {
             None => usize::MAX,
         };
         pods.sort_by_key(|pod| (sites(pod), std::cmp::Reverse(pod.slot), pod.tenant));
-        let mut tryout = Tryout { floor: self, tally, pods, cuts: BTreeMap::new(), steps: STEPS };
-        let together = tryout.seat_from(0, (0, 0))?;
-        let cuts = tryout.cuts;
+        let steps = STEPS.min(*effort);
+        let mut tryout = Tryout { floor: self, tally, pods, cuts: BTreeMap::new(), steps };
+        let together = tryout.seat_from(0, (0, 0));
+        let (cuts, left) = (tryout.cuts, tryout.steps);
+        *effort = effort.saturating_sub(steps - left);
+        let together = together?;
         self.clear_nobody();
         for ((node, card), cut) in cuts {
             self.finish(node, card, &cut)?;

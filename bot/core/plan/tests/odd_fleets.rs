@@ -354,6 +354,33 @@ fn pods(
     pods
 }
 
+/// The plan in a few lines, for whoever reads a failure.
+fn in_short(outcome: &Outcome) -> String {
+    let Outcome::Plan(plan) = outcome else { return "nothing".to_owned() };
+    let card = |card: &CardUse| match card {
+        CardUse::Idle => "idle".to_owned(),
+        CardUse::Whole { workload } => workload.name.clone(),
+        CardUse::Slices { slices } => slices
+            .iter()
+            .map(|slice| format!("{}:{}", slice.profile, slice.workload.as_ref().map_or("-", |id| &id.name)))
+            .collect::<Vec<_>>()
+            .join("+"),
+        CardUse::Shared { replicas, workloads, .. } => {
+            let names: Vec<&str> = workloads.iter().map(|id| id.name.as_str()).collect();
+            format!("{replicas}x{}", names.join("+"))
+        }
+        CardUse::Other { .. } => "other".to_owned(),
+    };
+    let cards = |cards: &[CardUse]| cards.iter().map(card).collect::<Vec<_>>().join(" | ");
+    let node = |node: &NodeOutcome| {
+        format!("\n{} {:?}: {} => {}", node.name, node.fate, cards(&node.before), cards(&node.after))
+    };
+    let nodes: String = plan.nodes.iter().map(node).collect();
+    let items: Vec<&str> = plan.items.iter().map(|item| item.fit.workload.name.as_str()).collect();
+    let waves: Vec<_> = plan.waves.iter().map(|wave| (&wave.nodes, wave.borrowed)).collect();
+    format!("{:?} {:?} {items:?} {waves:?}{nodes}", plan.goal, plan.method)
+}
+
 /// The promises of a plan for named nodes that can be read from it without knowing how it was made.
 fn promises(cluster: &Cluster, plan: &Plan) -> Result<(), TestCaseError> {
     let (before, after) = (pods(plan, |node| &node.before), pods(plan, |node| &node.after));
@@ -429,9 +456,12 @@ fn sums(cluster: &Cluster, plan: &Plan) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    // As in `place`: always the same fleets, and others by `PROPTEST_RNG_SEED`.
+    // As in `place`: always the same fleets, and others by `PROPTEST_RNG_SEED` and `PROPTEST_CASES`.
     #![proptest_config(ProptestConfig {
-        cases: 60,
+        cases: match ProptestConfig::default().cases {
+            256 => 60,
+            asked => asked,
+        },
         failure_persistence: None,
         rng_seed: match ProptestConfig::default().rng_seed {
             RngSeed::Random => RngSeed::Fixed(3),
@@ -465,14 +495,18 @@ proptest! {
         // there is one plan and no other.
         let most = if cluster.pool.waves == Some(Waves::AllowDowntime) { 1 } else { cluster.inventory.nodes.len() };
         let mut now = cluster;
+        let mut story = String::new();
         for _ in 0..most {
-            let Outcome::Plan(plan) = now.plan() else { return Ok(()) };
+            let outcome = now.plan();
+            let Outcome::Plan(plan) = &outcome else { return Ok(()) };
             if plan.pool_kind != PoolKind::Static || plan.method != Method::Mig {
                 return Ok(());
             }
-            now = applied(&now, &plan);
+            story += &format!("\nthen {}", in_short(&outcome));
+            now = applied(&now, plan);
         }
         let again = now.plan();
-        prop_assert!(matches!(again, Outcome::Nothing(_)), "{:#?}", again);
+        let empty = matches!(again, Outcome::Nothing(_));
+        prop_assert!(empty, "{story}\nat last {}", in_short(&again));
     }
 }
