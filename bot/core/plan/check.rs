@@ -3,7 +3,7 @@
 //! Written against the plan's own words and the catalog, not against the planner, so that a fault of the planner
 //! shows here.
 
-mod configs;
+pub(super) mod configs;
 
 mod group;
 
@@ -173,24 +173,28 @@ fn frozen(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>) {
     }
 }
 
-/// Cards are cut anew in no more different ways than the pool allows.
+/// Cards are cut in no more different ways than the pool allows, or than there are today.
 fn layouts(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>) {
     let Some(most) = request.pool.max_layouts else { return };
-    let mut different: Vec<BTreeMap<&str, u32>> = Vec::new();
-    let touched = plan.nodes.iter().filter(|node| node.fate == NodeFate::Touched);
-    for card in touched.flat_map(|node| &node.after) {
+    let today = n_layouts(plan.nodes.iter().flat_map(|node| &node.before));
+    let then = n_layouts(plan.nodes.iter().flat_map(|node| &node.after));
+    if then > today.max(most as usize) {
+        broken.push(format!("cards would be cut in {then} different ways; {most} are allowed"));
+    }
+}
+
+/// Different ways in which these cards are cut.
+fn n_layouts<'p>(cards: impl Iterator<Item = &'p CardUse>) -> usize {
+    let mut different: BTreeSet<BTreeMap<&str, u32>> = BTreeSet::new();
+    for card in cards {
         let CardUse::Slices { slices } = card else { continue };
         let mut counts = BTreeMap::new();
         for slice in slices {
             *counts.entry(slice.profile.as_str()).or_default() += 1;
         }
-        if !different.contains(&counts) {
-            different.push(counts);
-        }
+        different.insert(counts);
     }
-    if different.len() > most as usize {
-        broken.push(format!("cards would be cut in {} different ways; {most} are allowed", different.len()));
-    }
+    different.len()
 }
 
 /// Every cut card is possible, and every pod has exactly one slice of the name it asks for.

@@ -43,7 +43,7 @@ pub struct Pool {
     pub freeze: Vec<Window>,
     /// What may be down while nodes are cut anew.
     pub waves: Waves,
-    /// Most different MIG layouts of its cards. `None`: no limit.
+    /// Most different MIG layouts of its cards; where there are more today, no more than those. `None`: no limit.
     pub max_layouts: Option<u32>,
     /// Which layer of the configuration decided a rule, by the setting's name: `cluster dc1`.
     pub decided_by: BTreeMap<String, String>,
@@ -282,7 +282,7 @@ pub struct PoolSettings {
     pub spare_cards: Option<u32>,
     /// Workloads that may roll at the same time. Default 1.
     pub concurrent_rollouts: Option<u32>,
-    /// Most different MIG layouts of the cards that a plan cuts anew. Default: no limit.
+    /// Most different MIG layouts of its cards; where there are more today, no more than those. Default: no limit.
     pub max_layouts: Option<u32>,
     /// Nodes that must not be touched, by name, `*` allowed; those of all layers together.
     pub frozen_nodes: BTreeSet<String>,

@@ -1,5 +1,6 @@
 //! Pools made by hand, planned and checked.
 
+mod applied;
 mod odd_fleets;
 
 mod policy;
@@ -20,6 +21,7 @@ use crate::policy::PolicySettings;
 use crate::policy::rules::PolicyRule;
 use crate::units::Ratio;
 use crate::usage::{Compute, ComputeSource, DayPeak, Peak, Window, WorkloadProfile};
+use applied::applied;
 
 /// A cluster under construction.
 #[derive(Clone, Debug)]
@@ -746,72 +748,6 @@ fn a_stranger_who_tolerates_the_taint_stops_time_slicing() {
     assert!(nothing.reasons.iter().any(|reason| reason.code == "strangers-may-come"), "{nothing:#?}");
     cluster.declared("llm").tolerations.clear();
     assert_eq!(cluster.must_plan().saving.nodes_freed.len(), 3);
-}
-
-/// The cluster after the plan came true, as metrics and repository would show it.
-fn applied(cluster: &Cluster, plan: &Plan) -> Cluster {
-    let mut after = Cluster::new(&cluster.pool.name);
-    (after.measured, after.declared) = (cluster.measured.clone(), cluster.declared.clone());
-    (after.rules, after.pool) = (cluster.rules.clone(), cluster.pool.clone());
-    after.inventory = cluster.inventory.clone();
-    after.inventory.nodes.retain(|node| !plan.saving.nodes_freed.contains(&node.name));
-    let requests = |id: &WorkloadId| cluster.inventory.workload(id).unwrap().pods[0].requests;
-    let mut pods: BTreeMap<WorkloadId, Vec<Pod>> = BTreeMap::new();
-    for node in &mut after.inventory.nodes {
-        let outcome = plan.nodes.iter().find(|outcome| outcome.name == node.name).unwrap();
-        let looked_into = |card: &CardUse| !matches!(card, CardUse::Idle | CardUse::Other { .. });
-        if !outcome.before.iter().chain(&outcome.after).any(looked_into) {
-            for workload in &cluster.inventory.workloads {
-                let here = workload.pods.iter().filter(|pod| pod.node == node.name).cloned();
-                pods.entry(workload.id.clone()).or_default().extend(here);
-            }
-            continue;
-        }
-        node.gpu_allocatable.retain(|resource, _| !resource.starts_with("nvidia_com_mig_"));
-        let mut requested = Resources::default();
-        for (card, then) in node.cards.iter_mut().zip(&outcome.after) {
-            card.slices.clear();
-            let mut put = |id: &WorkloadId, slices: Vec<crate::inventory::SliceId>, cards: Vec<String>| {
-                let known = pods.entry(id.clone()).or_default();
-                let name = format!("{}-then-{}", id.name, known.len());
-                requested = requested.plus(requests(id).unwrap_or_default().into());
-                known.push(Pod { name, node: node.name.clone(), cards, slices, requests: requests(id) });
-            };
-            match then {
-                CardUse::Whole { workload } => put(workload, Vec::new(), vec![card.uuid.clone()]),
-                CardUse::Slices { slices } => {
-                    for (i, slice) in slices.iter().enumerate() {
-                        let id = i.to_string();
-                        card.slices.push(crate::inventory::Slice {
-                            id: id.clone(),
-                            profile: slice.profile.clone(),
-                            ..Default::default()
-                        });
-                        if let Some(workload) = &slice.workload {
-                            let held = crate::inventory::SliceId { card: card.uuid.clone(), id };
-                            put(workload, vec![held], Vec::new());
-                        }
-                    }
-                }
-                CardUse::Idle | CardUse::Shared { .. } | CardUse::Other { .. } => {}
-            }
-        }
-        node.requested = Some(requested);
-        let slices = node.cards.iter().flat_map(|card| &card.slices);
-        for profile in slices.map(|slice| slice.profile.replace('.', "_")) {
-            *node.gpu_allocatable.entry(format!("nvidia_com_mig_{profile}")).or_default() += 1;
-        }
-    }
-    for workload in &mut after.inventory.workloads {
-        workload.pods = pods.remove(&workload.id).unwrap_or_default();
-    }
-    for item in &plan.items {
-        let id = &item.fit.workload;
-        let workload = after.inventory.workloads.iter_mut().find(|w| w.id == *id).unwrap();
-        workload.resource = format!("nvidia.com/mig-{}", item.share.replace('+', "."));
-        after.measured.profiles.get_mut(id).unwrap().slice = Some(item.share.clone());
-    }
-    after
 }
 
 /// Fleets by MIG of several shapes.

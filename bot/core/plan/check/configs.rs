@@ -69,7 +69,7 @@ fn cards(node: &NodeOutcome) -> Vec<Layout> {
 }
 
 /// What the config does to a node of so many cards. `None`: it leaves a card as it is, or cuts one twice.
-pub(super) fn cut_by(
+pub(in crate::plan) fn cut_by(
     model: &GpuModel,
     own: &BTreeMap<&str, &[MigEntry]>,
     config: &str,

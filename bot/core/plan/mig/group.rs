@@ -52,6 +52,9 @@ pub(super) fn by_group(mig: &Mig<'_, '_>) -> Result<Plan, Vec<Reason>> {
         .into_iter()
         .filter(|node| land.sites.iter().all(|site| site.name != node.name))
         .collect();
+    if let Some(why) = slices_left_out(mig, &land, &left_out) {
+        return Err(vec![why]);
+    }
     let unchanged = left_out.len() + land.sites.iter().filter(|site| site.frozen).count();
     let nodes_now = left_out.len() + land.sites.len();
     let nodes_then = unchanged + new_nodes(&land, &need, &group)?;
@@ -111,6 +114,24 @@ pub(super) fn by_group(mig: &Mig<'_, '_>) -> Result<Plan, Vec<Reason>> {
     let cards_then = plan.proof.n_cards.saturating_add(autoscaled.after);
     plan.saving.group(request, nodes_now, nodes_then, cards_then);
     Ok(plan)
+}
+
+/// A pod holds a slice on a node that is not planned with. Once the node is gone, the pod needs such a slice on the nodes
+/// that are made instead, and which it is was not looked into.
+fn slices_left_out(mig: &Mig<'_, '_>, land: &Land<'_>, left_out: &[NodeOutcome]) -> Option<Reason> {
+    let names: BTreeSet<&str> = left_out.iter().map(|node| node.name.as_str()).collect();
+    let pods = mig.weighed.iter().flat_map(|w| w.pods.iter().map(move |pod| (w, pod)));
+    let mut held = pods.filter(|(_, pod)| !pod.slices.is_empty() && names.contains(pod.node.as_str()));
+    let (w, pod) = held.next()?;
+    let start = format!("{} is left out: ", pod.node);
+    let note = land.notes.iter().find(|note| note.starts_with(&start)).map_or("", String::as_str);
+    Some(Reason::new(
+        "node-left-out",
+        format!(
+            "a pod of {} holds a slice on {}, and nodes that are made instead of it would have to offer it ({note})",
+            w.workload.id, pod.node
+        ),
+    ))
 }
 
 /// Workloads with a pod on a node that must stay as it is, with one such node.

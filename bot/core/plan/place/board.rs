@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Card, Site, Tenant, Wishes, count};
+use super::{Card, Site, Tenant, Wishes, count, layouts_of};
 use crate::inventory::Resources;
 use crate::pack::Fate;
 use crate::pack::cards::Cutter;
@@ -15,6 +15,8 @@ pub(in crate::plan) struct Board<'a> {
     pub(super) tenants: &'a [Tenant],
     pub(super) sites: &'a [Site],
     pub(super) wishes: Wishes,
+    /// Most different layouts that its cards may have then.
+    pub(super) most_layouts: Option<usize>,
     /// Pods of each tenant by site.
     pub(super) pods: Vec<BTreeMap<usize, u32>>,
     /// Pods of each tenant that run today.
@@ -70,12 +72,15 @@ impl<'a> Board<'a> {
             }
             slots.push(here);
         }
+        let today = || layouts_of(sites.iter().flat_map(|site| &site.cards)).len();
+        let most_layouts = wishes.max_layouts.map(|most| today().max(most as usize));
         Self {
             geometry,
             cutter: Cutter::new(geometry),
             tenants,
             sites,
             wishes,
+            most_layouts,
             pods,
             present,
             frozen_pods,

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::board::Board;
 use super::seat::Floor;
 use super::tally::Tally;
-use super::{Card, Slot, count};
+use super::{Card, Slot, count, layouts_of};
 use crate::pack::Fate;
 use crate::pack::cards::CardsNeeded;
 use crate::pack::geometry::Layout;
@@ -32,9 +32,9 @@ pub(super) enum Style {
 /// The layouts for these slots: as few cards as possible, within the limit on layouts. `None`: the limit forbids it.
 pub(super) fn layouts(board: &Board<'_>, slices: &[u32]) -> Option<Vec<(Layout, u32)>> {
     let best = board.cutter.fewest_cards(slices).layouts;
-    match board.wishes.max_layouts {
-        Some(most) if best.len() > usize::try_from(most).unwrap_or(usize::MAX) => {
-            let few = limited(board.geometry, slices, most, Substitution::None)?;
+    match board.most_layouts {
+        Some(most) if best.len() > most => {
+            let few = limited(board.geometry, slices, count(most), Substitution::None)?;
             (few.whole == 0).then_some(few.layouts)
         }
         Some(_) | None => Some(best),
@@ -92,21 +92,9 @@ impl Floor<'_, '_> {
         self.few_layouts().then_some(needed)
     }
 
-    /// Cards are cut anew in no more different ways than the pool allows.
+    /// Cards are cut in no more different ways than the pool allows.
     fn few_layouts(&self) -> bool {
-        let Some(most) = self.board.wishes.max_layouts else { return true };
-        let touched = self.kept_with(Fate::Touched).flat_map(|node| &self.cards[node]);
-        let different: BTreeSet<Vec<usize>> = touched
-            .filter_map(|card| match card {
-                Card::Whole(_) => None,
-                Card::Cut(slots) => {
-                    let mut kinds: Vec<usize> = slots.iter().map(|slot| slot.kind).collect();
-                    kinds.sort_unstable();
-                    Some(kinds)
-                }
-            })
-            .collect();
-        count(different.len()) <= most
+        self.board.most_layouts.is_none_or(|most| layouts_of(self.cards.iter().flatten()).len() <= most)
     }
 
     /// Cuts one card.

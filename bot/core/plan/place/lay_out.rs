@@ -7,7 +7,7 @@ use super::convert::{candidates, convert, every_choice};
 use super::cut::Style;
 use super::seat::Floor;
 use super::tally::Tally;
-use super::{Card, Placement, waves};
+use super::{Card, Placement, layouts_of, waves};
 use crate::pack::Fate;
 use crate::pack::cards::CardsNeeded;
 use crate::plan::Goal;
@@ -100,39 +100,38 @@ fn arrange(
     tally: &Tally<'_, '_>,
     effort: &mut usize,
 ) -> Result<Placement, Option<usize>> {
-    let styles = [
-        Style::Tight,
-        Style::ByClass,
-        Style::Dealt { more: 0 },
-        Style::Dealt { more: 1 },
-        Style::Dealt { more: 2 },
-    ];
     let mut culprit = None;
-    for style in styles {
+    // Where no card is cut, all styles are the same.
+    let mut same = false;
+    let mut in_style = |style: Style, culprit: &mut Option<usize>| {
+        if same {
+            return None;
+        }
         let mut floor = Floor::new(board, fates, &tally.converted);
-        let Some(cut) = floor.cut(tally, style) else { continue };
-        let together = match floor.seat(tally) {
-            Ok(together) => together,
+        let cut = floor.cut(tally, style)?;
+        match floor.seat(tally) {
+            Ok(together) => placed(board, floor, tally, cut, together),
             Err(who) => {
-                culprit = culprit.or(who);
-                if floor.n_cut() == 0 {
-                    break;
-                }
-                continue;
+                *culprit = culprit.or(who);
+                same = floor.n_cut() == 0;
+                None
             }
-        };
-        if let Some(placement) = placed(board, floor, tally, cut, together) {
-            return Ok(placement);
         }
-    }
-    if board.sites.len() <= SMALL {
-        let mut floor = Floor::new(board, fates, &tally.converted);
-        if let Some(together) = floor.try_out(tally, effort) {
-            let cut = board.cutter.fewest_cards(&tally.to_cut()[..board.whole()]);
-            return placed(board, floor, tally, cut, together).ok_or(None);
-        }
-    }
-    Err(culprit)
+    };
+    let mut tried_out = |most_cut: Option<u32>| {
+        let small = board.sites.len() <= SMALL;
+        let mut floor = small.then(|| Floor::new(board, fates, &tally.converted))?;
+        let together = floor.try_out(tally, most_cut, effort)?;
+        let cut = board.cutter.fewest_cards(&tally.to_cut()[..board.whole()]);
+        placed(board, floor, tally, cut, together)
+    };
+    let least = board.cutter.fewest_cards(&tally.to_cut()[..board.whole()]).n_cards;
+    let tight = [Style::Tight, Style::ByClass, Style::Dealt { more: 0 }];
+    let loose = [Style::Dealt { more: 1 }, Style::Dealt { more: 2 }];
+    let found = tight.into_iter().find_map(|style| in_style(style, &mut culprit));
+    let found = found.or_else(|| tried_out(Some(least)));
+    let found = found.or_else(|| loose.into_iter().find_map(|style| in_style(style, &mut culprit)));
+    found.or_else(|| tried_out(None)).ok_or(culprit)
 }
 
 /// The placement, if its nodes can be cut in some order.
@@ -151,27 +150,11 @@ fn placed(
         waves: Vec::new(),
         together,
     };
-    if board.wishes.max_layouts.is_some_and(|most| n_layouts(&placement) > most as usize) {
+    if board.most_layouts.is_some_and(|most| layouts_of(placement.cards.iter().flatten()).len() > most) {
         return None;
     }
     placement.waves = waves::order(board, &placement)?;
     Some(placement)
-}
-
-/// Different layouts of cards that are cut anew.
-fn n_layouts(placement: &Placement) -> usize {
-    let cards = placement.with_fate(Fate::Touched).flat_map(|site| &placement.cards[site]);
-    let layouts: BTreeSet<Vec<usize>> = cards
-        .filter_map(|card| match card {
-            Card::Cut(slots) => {
-                let mut kinds: Vec<usize> = slots.iter().map(|slot| slot.kind).collect();
-                kinds.sort_unstable();
-                Some(kinds)
-            }
-            Card::Whole(_) => None,
-        })
-        .collect();
-    layouts.len()
 }
 
 /// Cards cut so that replicas are apart may have room that numbers did not count on: lets more move into it, as long

@@ -127,6 +127,19 @@ impl Card {
     }
 }
 
+/// The different ways in which these cards are cut: slice types, sorted.
+pub(super) fn layouts_of<'c>(cards: impl IntoIterator<Item = &'c Card>) -> BTreeSet<Vec<usize>> {
+    let cut = cards.into_iter().filter_map(|card| match card {
+        Card::Whole(_) => None,
+        Card::Cut(slots) => {
+            let mut kinds: Vec<usize> = slots.iter().map(|slot| slot.kind).collect();
+            kinds.sort_unstable();
+            Some(kinds)
+        }
+    });
+    cut.collect()
+}
+
 /// What the pool's owner wants.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wishes {
@@ -134,7 +147,7 @@ pub(super) struct Wishes {
     pub(super) spare_cards: u32,
     pub(super) concurrent_rollouts: u32,
     pub(super) waves: Waves,
-    /// Most distinct layouts of newly cut cards.
+    /// Most distinct layouts of the pool's cards; where there are more today, no more than those.
     pub(super) max_layouts: Option<u32>,
 }
 

@@ -52,11 +52,10 @@ impl Search<'_, '_> {
             Goal::Bill => self.bill(&movable),
             Goal::Capacity => self.capacity(&movable),
         }
-        if movable.len() <= SMALL {
-            self.exchange(&movable);
-        }
         if movable.len() <= tiny {
             self.every_way(&movable);
+        } else if movable.len() <= SMALL {
+            self.exchange(&movable);
         }
     }
 

@@ -603,3 +603,48 @@ fn a_limit_on_layouts_holds_for_workloads_of_different_nodes_together() {
     // Two cards of `3g` twice and `2g` three times; with one layout, one of the two services moves.
     assert_eq!((freed(None), freed(Some(1))), (2, 1));
 }
+
+#[test]
+fn a_limit_on_layouts_counts_those_of_today() {
+    let cut = |kinds: &[(usize, u8)], holder| {
+        let slot = |(kind, start): &(usize, u8)| Slot { kind: *kind, start: *start, holder };
+        vec![Card::Cut(kinds.iter().map(slot).collect())]
+    };
+    // Two services would share a card of `3g` twice; another card is cut as one sees fit and must stay so.
+    let kept = |kinds: &[(usize, u8)]| {
+        let frozen = Site { frozen: true, ..site("c", cut(kinds, Some(2))) };
+        let mut pool =
+            pool(&[Some(2), Some(2), None], vec![site("a", whole(&[0])), site("b", whole(&[1])), frozen]);
+        pool.tenants[2].now = kinds[0].0;
+        pool
+    };
+    let limit = |max_layouts| Wishes { max_layouts, ..wishes(Goal::Bill) };
+    let is_planned = |pool: &Pool, max_layouts| {
+        matches!(place(&geometry(), &pool.tenants, &pool.sites, limit(max_layouts)), Answer::Gain(..))
+    };
+    let (other, same) = (kept(&[(1, 0), (1, 2), (1, 4)]), kept(&[(2, 0), (2, 4)]));
+    assert_eq!(
+        [is_planned(&other, None), is_planned(&other, Some(2)), is_planned(&other, Some(1))],
+        [true, true, false]
+    );
+    assert!(is_planned(&same, Some(1)), "the layout is there already");
+}
+
+#[test]
+fn a_card_is_cut_on_the_node_that_has_room_for_its_pods() {
+    // Four pods of a quarter card each fit one card, and node `a` has room for two pods.
+    let mut pool = pool(
+        &[Some(0), Some(0), Some(0), Some(0), None],
+        vec![site("a", whole(&[0, 4])), site("b", whole(&[1, 2, 3]))],
+    );
+    for tenant in &mut pool.tenants {
+        (tenant.needs, tenant.spread) = (Some(Resources { pods: 1, ..Resources::default() }), Spread::None);
+    }
+    for (site, pods) in pool.sites.iter_mut().zip([2, 100]) {
+        site.room = Some(Resources { pods, ..Resources::not_stated() });
+    }
+    let (placement, _) = gain(&pool, wishes(Goal::Capacity));
+    let busy: Vec<usize> =
+        placement.cards.iter().map(|cards| cards.iter().filter(|card| card.in_use()).count()).collect();
+    assert_eq!(busy, [1, 1], "{placement:#?}");
+}

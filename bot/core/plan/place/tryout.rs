@@ -4,9 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Card;
 use super::seat::Floor;
 use super::tally::Tally;
+use super::{Card, count};
 use crate::pack::Fate;
 use crate::pack::geometry::Layout;
 
@@ -29,11 +29,19 @@ struct Tryout<'f, 'b, 'a> {
     pods: Vec<Pod>,
     cuts: BTreeMap<(usize, usize), Cut>,
     steps: usize,
+    /// Cards that may be cut at most; `None`: as many as it takes.
+    most_cut: Option<u32>,
 }
 
 impl<'b, 'a> Floor<'b, 'a> {
-    /// Seats everybody, if a way is found within the steps; gives who sits together as today although it should not.
-    pub(super) fn try_out(&mut self, tally: &Tally<'b, 'a>, effort: &mut usize) -> Option<BTreeSet<usize>> {
+    /// Seats everybody on at most so many cards that are cut anew, if a way is found within the steps; gives who sits
+    /// together as today although it should not.
+    pub(super) fn try_out(
+        &mut self,
+        tally: &Tally<'b, 'a>,
+        most_cut: Option<u32>,
+        effort: &mut usize,
+    ) -> Option<BTreeSet<usize>> {
         let board = self.board;
         let mut pods = Vec::new();
         for tenant in 0..board.tenants.len() {
@@ -49,7 +57,7 @@ impl<'b, 'a> Floor<'b, 'a> {
         };
         pods.sort_by_key(|pod| (sites(pod), std::cmp::Reverse(pod.slot), pod.tenant));
         let steps = STEPS.min(*effort);
-        let mut tryout = Tryout { floor: self, tally, pods, cuts: BTreeMap::new(), steps };
+        let mut tryout = Tryout { floor: self, tally, pods, cuts: BTreeMap::new(), steps, most_cut };
         let together = tryout.seat_from(0, (0, 0));
         let (cuts, left) = (tryout.cuts, tryout.steps);
         *effort = effort.saturating_sub(steps - left);
@@ -110,6 +118,10 @@ impl Tryout<'_, '_, '_> {
         let touched = self.floor.fates[node] == Fate::Touched;
         let board = self.floor.board;
         if pod.slot < board.whole() && touched {
+            let another = !self.cuts.contains_key(&(node, card));
+            if another && self.most_cut.is_some_and(|most| count(self.cuts.len()) >= most) {
+                return false;
+            }
             let cut = self.cuts.entry((node, card)).or_default();
             let held = self.floor.cards[node][card].in_use();
             cut.push(pod);

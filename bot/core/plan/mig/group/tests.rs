@@ -1,9 +1,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::super::tests::{A100, Cluster, three_services};
+use super::super::super::tests::{A100, Cluster, taint, three_services};
 use super::super::{chain_in_use, geometry, one_model};
 use super::*;
-use crate::inventory::{UnattributedPod, sanitised_label};
+use crate::inventory::{Slice, SliceId, UnattributedPod, sanitised_label};
 use crate::plan::pool::Spread;
 use crate::plan::{PoolKind, weigh};
 
@@ -225,4 +225,23 @@ fn nobody_gets_media_engines_that_were_not_asked_for() {
     assert!(allowed.contains_key("1g.5gb+me"), "{allowed:?}");
     assert!(!allowed["1g.5gb"].iter().any(|name| name.ends_with("+me")), "{allowed:?}");
     assert!(allowed["1g.5gb"].len() > 2, "{allowed:?}");
+}
+
+#[test]
+fn a_slice_on_a_node_that_is_left_out_stops_the_plan() {
+    let mut cluster = services(4);
+    let node = &mut cluster.inventory.nodes[3];
+    node.cards[0].slices = vec![Slice { id: "0".into(), profile: "3g.20gb".into(), ..Slice::default() }];
+    node.gpu_allocatable.insert("nvidia_com_mig_3g_20gb".into(), 1);
+    node.taints = vec![taint("node.kubernetes.io/unschedulable", "NoSchedule")];
+    let holder = &mut cluster.inventory.workloads[3];
+    holder.resource = "nvidia.com/mig-3g.20gb".into();
+    let uuid = holder.pods[0].cards.remove(0);
+    holder.pods[0].slices = vec![SliceId { card: uuid, id: "0".into() }];
+    let reasons = cluster.must_not_plan().reasons;
+    assert_eq!(
+        reasons[0].text,
+        "a pod of search/s4 holds a slice on n4, and nodes that are made instead of it would have to offer it (n4 is \
+         left out: it is cordoned, not ready or about to go (taint `node.kubernetes.io/unschedulable`))"
+    );
 }
