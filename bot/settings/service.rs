@@ -303,12 +303,12 @@ impl ServiceSettings {
                 if !pools.insert(&pool.name) {
                     return wrong(&place("name"), &format!("`{}` is named twice", pool.name));
                 }
-                check_policies(&pool.policy, &pool.rules, &place(""))?;
+                check_policies(&pool.policy, &pool.rules, self.window_days(), &place(""))?;
             }
-            check_policies(&cluster.policy, &cluster.rules, &place(""))?;
+            check_policies(&cluster.policy, &cluster.rules, self.window_days(), &place(""))?;
             check_defaults(&cluster.pool_defaults, &place(""))?;
         }
-        check_policies(&self.policy, &self.rules, "")?;
+        check_policies(&self.policy, &self.rules, self.window_days(), "")?;
         check_defaults(&self.pool_defaults, "")
     }
 }
@@ -317,10 +317,12 @@ impl ServiceSettings {
 fn check_policies(
     policy: &PolicySettings,
     rules: &[PolicyRule],
+    window_days: u32,
     place: &str,
 ) -> Result<(), (String, String)> {
-    check_policy(policy, &format!("{place}policy"))?;
-    rules.iter().enumerate().try_for_each(|(n, rule)| check_rule(rule, &format!("{place}rules[{n}]")))
+    check_policy(policy, window_days, &format!("{place}policy"))?;
+    let mut rules = rules.iter().enumerate();
+    rules.try_for_each(|(n, rule)| check_rule(rule, window_days, &format!("{place}rules[{n}]")))
 }
 
 /// What one layer says about every pool.
@@ -330,12 +332,18 @@ fn check_defaults(defaults: &PoolSettings, place: &str) -> Result<(), (String, S
         .map_err(|(setting, problem)| (format!("{place}pool_defaults.{setting}"), problem))
 }
 
-fn check_policy(policy: &PolicySettings, place: &str) -> Result<(), (String, String)> {
+fn check_policy(policy: &PolicySettings, window_days: u32, place: &str) -> Result<(), (String, String)> {
+    if let Some(days) = policy.min_history_days.filter(|days| *days > window_days) {
+        let problem = format!(
+            "{days} days are more than `window_days` ({window_days}) looks back, so that nothing could ever be proposed"
+        );
+        return Err((format!("{place}.min_history_days"), problem));
+    }
     policy.check().map_err(|(setting, problem)| (format!("{place}.{setting}"), problem))
 }
 
-fn check_rule(rule: &PolicyRule, place: &str) -> Result<(), (String, String)> {
-    check_policy(&rule.set, &format!("{place}.set"))?;
+fn check_rule(rule: &PolicyRule, window_days: u32, place: &str) -> Result<(), (String, String)> {
+    check_policy(&rule.set, window_days, &format!("{place}.set"))?;
     // The name ends up between backticks in texts for reviewers.
     if let Some(name) = &rule.name
         && (name.trim().is_empty() || name.contains('`') || name.chars().any(char::is_control))

@@ -174,6 +174,10 @@ fn values_that_cannot_be_meant_are_refused_with_the_place_and_the_way_out() {
             "`rules[0]` (line 9): says nothing about whom it is for: give `namespaces`",
         ),
         ("{kinds: [Job], set: {max_surge: 2000}}", "`rules[0].set.max_surge` (line 9): 2,000 extra pods"),
+        (
+            "{kinds: [Job], set: {min_history_days: 31}}",
+            "`rules[0].set.min_history_days` (line 9): 31 days are more than `window_days` (30) looks back",
+        ),
     ] {
         bot.configure(&format!("url: {}", prometheus.url()), "", &format!("rules: [{rules}]"));
         let shown = failed(&bot.run(&["propose"]), 1);

@@ -86,7 +86,9 @@ impl fmt::Display for CertificateRow {
             "media" => {
                 write!(f, "the slices hold {needed} of the `+me` kind, and a card has room for {per_card}")
             }
-            "start-slots" => write!(f, "the slices need {needed} start slots, and a card has {per_card}"),
+            "start-slots" => {
+                write!(f, "the slices need {needed} places to start at, and a card has {per_card}")
+            }
             "memory-slices" => write!(f, "the slices need {needed} memory slices, and a card has {per_card}"),
             "compute-slices" => {
                 write!(f, "the slices need {needed} compute slices, and a card has {per_card}")

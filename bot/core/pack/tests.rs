@@ -61,7 +61,7 @@ fn the_certificate_reads_as_a_proof() {
     );
     assert_eq!(
         show(&[0, 0, 7, 0, 0, 1]),
-        "the slices need 7 start slots, and a card has 3: 3 cards, and 1 card whole; no plan can use fewer"
+        "the slices need 7 places to start at, and a card has 3: 3 cards, and 1 card whole; no plan can use fewer"
     );
     assert_eq!(show(&[0; 6]), "nothing needs a card");
 }

@@ -3,9 +3,9 @@
 //! Every way that policy allows is planned in full, and the plans are compared by what they free. Production moves by
 //! MIG alone; on a tie hardware isolation wins.
 
+use super::weigh::held_back;
 use super::{
-    Alternative, Goal, Plan, PluginSharing, Request, Weighed, held_back, mig, refuse_mixed_nodes,
-    time_slicing,
+    Alternative, Goal, Plan, PluginSharing, Request, Weighed, mig, refuse_mixed_nodes, time_slicing,
 };
 use crate::fit::{Reason, Verdict};
 use crate::policy::Method;

@@ -14,8 +14,10 @@ use super::layers::{General, Layers, policies};
 use super::pool::{PoolSettings, Price, PriceSettings, pools};
 use super::*;
 use crate::catalog::{Catalog, CatalogFile};
+use crate::fit::Verdict;
 use crate::inventory::{
-    Card, DeclaredWorkload, MigStrategy, Node, Operator, Pod, PodRequests, Resources, Taint, sanitised_label,
+    Card, DeclaredWorkload, MigStrategy, Node, Operator, Pod, PodRequests, Resources, Taint, Workload,
+    sanitised_label,
 };
 use crate::policy::PolicySettings;
 use crate::policy::rules::PolicyRule;
