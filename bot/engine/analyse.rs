@@ -16,7 +16,7 @@ use slicewright_core::units::Mib;
 use slicewright_core::usage::{Finding, Measured, Severity, declared as declared_memory};
 
 use super::{Engine, Inputs};
-use crate::infra::{self, Scope, Snapshot};
+use crate::infra::{self, DeployedBy, Scope, Snapshot};
 use crate::prometheus::{MeasureSettings, Progress, QueryStats, measure};
 use crate::settings::{ClusterSettings, OperatorSettings};
 
@@ -224,14 +224,14 @@ fn scope(cluster: &ClusterSettings) -> Scope {
         if text.is_empty() || text.ends_with('/') { text.to_owned() } else { format!("{text}/") }
     };
     let slug = slicewright_core::ids::slug(&cluster.name);
+    let repository = &cluster.repository;
+    let argo_cd = || DeployedBy::ArgoCd { destinations: repository.argo_cd.iter().cloned().collect() };
+    let flux = repository.flux.as_ref().map(|root| DeployedBy::Flux { root: folder(root) });
     Scope {
         cluster: cluster.name.clone(),
-        folders: cluster.repository.folders.iter().map(folder).filter(|text| !text.is_empty()).collect(),
-        new_files: cluster
-            .repository
-            .new_files
-            .as_ref()
-            .map_or_else(|| format!("slicewright/{slug}/"), folder),
+        folders: repository.folders.iter().map(folder).filter(|text| !text.is_empty()).collect(),
+        deployed_by: flux.or_else(|| (!repository.argo_cd.is_empty()).then(argo_cd)),
+        new_files: repository.new_files.as_ref().map_or_else(|| format!("slicewright/{slug}/"), folder),
         operator_namespace: cluster
             .gpu_operator
             .namespace

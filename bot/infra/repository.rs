@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use slicewright_yaml::{MAX_BYTES, Node, RefusalKind, Step, Stream};
 
+use super::deployed::{Deployed, deployed, holds};
 use super::kustomize::Overlays;
 use super::walk::{self, At};
 use super::{Scope, Snapshot};
@@ -51,6 +52,8 @@ pub(super) struct Repository<'a> {
     pub(super) notes: BTreeSet<String>,
     /// Paths that exist and were not read; nothing is written over them.
     pub(super) unread: BTreeSet<&'a str>,
+    /// Objects in these files that are other clusters', by path and line.
+    foreign: BTreeSet<(String, usize)>,
     overlays: OnceLock<Overlays>,
 }
 
@@ -140,13 +143,13 @@ impl<'a> Repository<'a> {
     /// Reads the scope's part of a snapshot.
     pub(super) fn new(snapshot: &'a Snapshot, scope: &'a Scope) -> Self {
         let mut texts = BTreeMap::new();
-        let mut notes = BTreeSet::new();
+        let told = scope.deployed_by.as_ref().map(|by| deployed(&all_texts(snapshot), by));
+        let Deployed { paths, mut notes, foreign } = told.unwrap_or_default();
         let in_scope = |path: &str| {
+            let all = scope.folders.is_empty() && scope.deployed_by.is_none();
             let new = !scope.new_files.is_empty() && path.starts_with(scope.new_files.as_str());
-            (scope.folders.is_empty()
-                || new
-                || scope.folders.iter().any(|folder| path.starts_with(folder.as_str())))
-                && !is_protected(path)
+            let listed = || scope.folders.iter().any(|folder| path.starts_with(folder.as_str()));
+            (all || new || listed() || holds(&paths, path)) && !is_protected(path)
         };
         for (path, reason) in &snapshot.skipped {
             if in_scope(path) && is_yaml(path) {
@@ -206,15 +209,18 @@ impl<'a> Repository<'a> {
                 notes.insert(format!("`{}` names a GPU and was not read: {reason}", file.path));
             }
         }
-        Self { scope, texts, files, notes, unread, overlays: OnceLock::new() }
+        Self { scope, texts, files, notes, unread, foreign, overlays: OnceLock::new() }
     }
 
-    /// Every object of every parsed file, in the order of paths.
+    /// Every object of every parsed file that is not another cluster's, in the order of paths.
     pub(super) fn objects(&self) -> impl Iterator<Item = (&File<'a>, &Parsed, &Object)> {
         self.files
             .values()
             .filter_map(|file| Some((file, file.parsed.as_ref().ok()?)))
             .flat_map(|(file, parsed)| parsed.objects.iter().map(move |object| (file, parsed, object)))
+            .filter(|(file, _, object)| {
+                self.foreign.is_empty() || !self.foreign.contains(&(file.path.to_owned(), object.line))
+            })
     }
 
     /// Parses the YAML files that hold one of `words` and were not parsed at first.
@@ -249,6 +255,16 @@ impl<'a> Repository<'a> {
         let first = variants.next()?.namespace;
         variants.all(|variant| variant.namespace == first).then_some(first).flatten()
     }
+}
+
+/// The texts of all folders: who deploys what may be said anywhere.
+fn all_texts(snapshot: &Snapshot) -> BTreeMap<&str, &str> {
+    snapshot
+        .files
+        .iter()
+        .filter(|(path, bytes)| is_plain_path(path) && bytes.len() <= MAX_BYTES)
+        .filter_map(|(path, bytes)| Some((path.as_str(), std::str::from_utf8(bytes).ok()?)))
+        .collect()
 }
 
 /// Whether the bot keeps its hands off `path`.

@@ -17,7 +17,7 @@ use slicewright_core::ids::WorkloadId;
 use slicewright_core::inventory::MigStrategy;
 use slicewright_core::plan::{Change, Plan};
 
-use super::{ChangeSet, Scope, Snapshot, edit, read};
+use super::{ChangeSet, DeployedBy, Scope, Snapshot, edit, read};
 
 fn plan(wanted: &Value) -> Plan {
     let mut plan = json!({
@@ -55,6 +55,14 @@ fn scope(wanted: &Value) -> Scope {
     Scope {
         cluster: text("cluster", "dc1"),
         folders: folders.iter().map(|folder| folder.as_str().unwrap().to_owned()).collect(),
+        deployed_by: wanted["flux"].as_str().map(|root| DeployedBy::Flux { root: root.to_owned() }).or_else(
+            || {
+                let destinations = wanted["argo_cd"].as_array()?;
+                let destinations =
+                    destinations.iter().map(|text| text.as_str().unwrap().to_owned()).collect();
+                Some(DeployedBy::ArgoCd { destinations })
+            },
+        ),
         new_files: text("new_files", "slicewright/"),
         operator_namespace: text("operator_namespace", "gpu-operator"),
     }

@@ -95,8 +95,20 @@ pub struct RepositorySettings {
     pub merge_requests: Option<PathBuf>,
     /// Folders of the repository that hold this cluster's files; none: all of it.
     pub folders: Vec<String>,
+    /// The folder that Flux was bootstrapped with for this cluster; the folders that it deploys count as its own.
+    pub flux: Option<String>,
+    /// `destination.name` or `destination.server` of this cluster in Argo CD; the folders that are deployed there count as
+    /// its own.
+    pub argo_cd: Vec<String>,
     /// Folder for files that the repository does not have yet. Default `slicewright/<cluster>/`.
     pub new_files: Option<String>,
+}
+
+impl RepositorySettings {
+    /// Something says which files of the repository are the cluster's.
+    fn says_which_files(&self) -> bool {
+        !self.folders.is_empty() || self.flux.is_some() || !self.argo_cd.is_empty()
+    }
 }
 
 /// What kind of forge a repository lives on.
@@ -279,13 +291,18 @@ impl ServiceSettings {
                 .iter()
                 .enumerate()
                 .any(|(n, other)| n != i && other.repository.path == cluster.repository.path);
-            if shares && cluster.repository.folders.is_empty() {
+            if shares && !cluster.repository.says_which_files() {
                 return wrong(
                     &place("repository.folders"),
-                    "other clusters use the same repository: say which folders are this cluster's",
+                    "other clusters use the same repository: say which folders are this cluster's, or give `flux` or \
+                     `argo_cd`",
                 );
             }
-            let folders = cluster.repository.folders.iter().chain(&cluster.repository.new_files);
+            let repository = &cluster.repository;
+            if repository.flux.is_some() && !repository.argo_cd.is_empty() {
+                return wrong(&place("repository.argo_cd"), "give `flux` or `argo_cd`, not both");
+            }
+            let folders = repository.folders.iter().chain(&repository.new_files).chain(&repository.flux);
             for folder in folders {
                 if folder.starts_with('/') || folder.split('/').any(|part| part == "..") {
                     return wrong(
@@ -511,6 +528,8 @@ mod tests {
             "branch",
             "merge_requests",
             "folders",
+            "flux",
+            "argo_cd",
             "new_files",
             "gpu_operator",
             "namespace",
