@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::world::kubernetes;
 use crate::world::renderers::{self, Objects};
 use crate::world::repo::files_below;
 use crate::world::{case_folders, copy_folder};
@@ -195,4 +196,43 @@ fn edits_render_as_they_are_meant() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
     assert!(n_built > 5, "{n_built} kustomizations and {n_charts} charts were rendered");
+}
+
+/// Files of a tree that a kustomization merges into others: parts of objects.
+fn is_patch(tree: &Path, path: &str) -> bool {
+    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let text = fs::read_to_string(tree.join(folder).join("kustomization.yaml")).unwrap_or_default();
+    text.split("patches").skip(1).any(|part| part.contains(name))
+}
+
+#[test]
+fn edits_bring_nothing_that_the_schemas_refuse() {
+    let (before, after) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut files = Vec::new();
+    for (i, case) in case_folders("infra").iter().enumerate() {
+        let below = format!("{i:03}-{}", case.file_name().unwrap_or_default().to_string_lossy());
+        let (old, new) = (before.path().join(&below), after.path().join(&below));
+        copy_folder(&case.join("repo"), &old);
+        copy_folder(&case.join("repo"), &new);
+        copy_folder(&case.join("expected"), &new);
+        if !case.join("expected").is_dir() {
+            continue;
+        }
+        let changed = files_below(&case.join("expected")).into_iter().filter(|path| {
+            let text = fs::read_to_string(new.join(path)).unwrap_or_default();
+            let manifest =
+                text.lines().any(|line| line.starts_with("apiVersion:")) && path.ends_with(".yaml");
+            manifest && !path.ends_with("kustomization.yaml") && !is_patch(&new, path)
+        });
+        files.extend(changed.map(|path| format!("{below}/{path}")));
+    }
+    let there: Vec<String> =
+        files.iter().filter(|path| before.path().join(path).is_file()).cloned().collect();
+    let known: BTreeSet<String> = kubernetes::complaints(before.path(), &there).into_iter().collect();
+    let new: Vec<String> = kubernetes::complaints(after.path(), &files)
+        .into_iter()
+        .filter(|line| !known.contains(line))
+        .collect();
+    assert!(new.is_empty(), "{}", new.join("\n"));
+    assert!(files.len() > 40, "{} manifests", files.len());
 }
