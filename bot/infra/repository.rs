@@ -46,6 +46,8 @@ pub(super) struct Repository<'a> {
     pub(super) scope: &'a Scope,
     /// Texts of the scope, YAML or not, by path.
     pub(super) texts: BTreeMap<&'a str, &'a str>,
+    /// Texts outside of the scope, by path; never edited.
+    pub(super) elsewhere: BTreeMap<&'a str, &'a str>,
     /// Parsed files by path.
     pub(super) files: BTreeMap<&'a str, File<'a>>,
     /// What was not read, as sentences with the place.
@@ -143,7 +145,8 @@ impl<'a> Repository<'a> {
     /// Reads the scope's part of a snapshot.
     pub(super) fn new(snapshot: &'a Snapshot, scope: &'a Scope) -> Self {
         let mut texts = BTreeMap::new();
-        let told = scope.deployed_by.as_ref().map(|by| deployed(&all_texts(snapshot), by));
+        let mut elsewhere = all_texts(snapshot);
+        let told = scope.deployed_by.as_ref().map(|by| deployed(&elsewhere, by));
         let Deployed { paths, mut notes, foreign } = told.unwrap_or_default();
         let in_scope = |path: &str| {
             let all = scope.folders.is_empty() && scope.deployed_by.is_none();
@@ -188,6 +191,7 @@ impl<'a> Repository<'a> {
                 Ok(_) | Err(_) => {}
             }
         }
+        elsewhere.retain(|path, _| !in_scope(path) && !is_protected(path));
         let unread = snapshot
             .skipped
             .keys()
@@ -209,7 +213,7 @@ impl<'a> Repository<'a> {
                 notes.insert(format!("`{}` names a GPU and was not read: {reason}", file.path));
             }
         }
-        Self { scope, texts, files, notes, unread, foreign, overlays: OnceLock::new() }
+        Self { scope, texts, elsewhere, files, notes, unread, foreign, overlays: OnceLock::new() }
     }
 
     /// Every object of every parsed file that is not another cluster's, in the order of paths.
