@@ -5,6 +5,7 @@
 //! edits ten workloads. Medians of five runs; the result must hold the ten edits.
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot go on ends there")]
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
+#![expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 #![allow(dead_code, unused_imports, reason = "the world is the tests': the benchmark needs a part of it")]
 
 #[path = "../tests/world/mod.rs"]
@@ -134,7 +135,7 @@ fn main() {
     let scope = |folders: &[&str]| Scope {
         cluster: "c00".to_owned(),
         folders: folders.iter().map(|folder| (*folder).to_owned()).collect(),
-        deployed_by: None,
+        deployed_by: Vec::new(),
         new_files: "slicewright/c00/".to_owned(),
         operator_namespace: "gpu-operator".to_owned(),
     };

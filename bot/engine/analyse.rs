@@ -230,7 +230,7 @@ fn scope(cluster: &ClusterSettings) -> Scope {
     Scope {
         cluster: cluster.name.clone(),
         folders: repository.folders.iter().map(folder).filter(|text| !text.is_empty()).collect(),
-        deployed_by: flux.or_else(|| (!repository.argo_cd.is_empty()).then(argo_cd)),
+        deployed_by: flux.into_iter().chain((!repository.argo_cd.is_empty()).then(argo_cd)).collect(),
         new_files: repository.new_files.as_ref().map_or_else(|| format!("slicewright/{slug}/"), folder),
         operator_namespace: cluster
             .gpu_operator

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context as _;
+use slicewright_core::fit::FitReport;
 use slicewright_core::ids::{PoolId, slug};
 use slicewright_core::plan::pool::Pool;
 use slicewright_core::plan::unsure::unsure;
@@ -170,7 +171,6 @@ impl Engine {
             .map(|plan| write(analysis, plan, branch, base_branch))
             .transpose()
             .context("cannot write the text about the change")?;
-        let wanted = proposal.as_ref().zip(plan_of(outcome)).map(|(proposal, plan)| wanted(proposal, plan));
         let found = forge.find(branch).with_context(|| format!("cannot look at branch `{branch}`"))?;
         let own = Own {
             emails: forge.own_emails().into_iter().collect(),
@@ -178,6 +178,9 @@ impl Engine {
         };
         let today = jiff::tz::Offset::UTC.to_datetime(analysis.at).date();
         let known = found.request.as_ref().and_then(|request| Metadata::parse(&request.body));
+        let shares = known.as_ref().map(|known| known.shares.clone()).unwrap_or_default();
+        let both = proposal.as_ref().zip(plan_of(outcome));
+        let wanted = both.map(|(proposal, plan)| wanted(proposal, plan, &shares));
         let rests_on = known.as_ref().filter(|known| known.state == State::Open);
         let rests_on = rests_on.map(|known| known.metrics.clone()).unwrap_or_default();
         let stranger = known.filter(|known| known.cluster != pool.cluster || known.pool != pool.pool);
@@ -365,7 +368,7 @@ fn regex_escaped(text: &str) -> String {
     text.replace('.', "\\.")
 }
 
-fn wanted(proposal: &Proposal, plan: &Plan) -> Wanted {
+fn wanted(proposal: &Proposal, plan: &Plan, shares: &BTreeMap<String, String>) -> Wanted {
     Wanted {
         title: proposal.title.clone(),
         body: proposal.body.clone(),
@@ -373,7 +376,20 @@ fn wanted(proposal: &Proposal, plan: &Plan) -> Wanted {
         files: files(&proposal.changes),
         method: plan.method.name().to_owned(),
         cards_freed: plan.saving.cards_freed,
+        shares: plan.items.iter().map(|item| (item.fit.workload.to_string(), item.share.clone())).collect(),
+        outgrown: outgrown(plan, shares),
     }
+}
+
+/// Workloads that no longer fit what an earlier plan gave them.
+fn outgrown(plan: &Plan, shares: &BTreeMap<String, String>) -> Vec<String> {
+    let fits = plan.items.iter().map(|item| &item.fit).chain(plan.kept.iter().map(|kept| &kept.fit));
+    let too_small = |fit: &&FitReport| {
+        shares.get(&fit.workload.to_string()).is_some_and(|share| {
+            fit.considered.iter().any(|candidate| candidate.name == *share && !candidate.fits)
+        })
+    };
+    fits.filter(too_small).map(|fit| fit.workload.to_string()).collect()
 }
 
 fn files(changes: &ChangeSet) -> BTreeMap<String, Option<Vec<u8>>> {
@@ -437,8 +453,8 @@ impl Pass<'_> {
             created_in: known.as_ref().map_or_else(|| VERSION.to_owned(), |known| known.created_in.clone()),
             updated_in: VERSION.to_owned(),
             base_branch: self.base_branch.to_owned(),
-            base_commit: match known {
-                Some(known) if !push => known.base_commit,
+            base_commit: match &known {
+                Some(known) if !push => known.base_commit.clone(),
                 _ => self.analysis.snapshot.commit.clone(),
             },
             head,
@@ -448,6 +464,9 @@ impl Pass<'_> {
             method: wanted.method.clone(),
             cards_freed: wanted.cards_freed,
             metrics: self.analysis.measured.data_quality.metrics.clone(),
+            shares: wanted.shares.clone(),
+            snoozed_until: known.as_ref().and_then(|known| known.snoozed_until),
+            paused: known.as_ref().is_some_and(|known| known.paused),
             closed_on: None,
             reason: None,
         };

@@ -87,6 +87,9 @@ struct FoundLine {
     stale: BTreeSet<String>,
     unfinished_head: Option<String>,
     request: Option<RequestLine>,
+    /// Commits that the forge made to merge the base branch.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    base_merges: BTreeSet<String>,
     merged: bool,
 }
 
@@ -97,6 +100,14 @@ struct RequestLine {
     title: String,
     body: String,
     url: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    base_branch: Option<String>,
+    #[serde(default, skip_serializing_if = "is_none")]
+    approvals: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    held: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    conflicted: bool,
 }
 
 impl Recording {
@@ -252,6 +263,11 @@ impl Content {
     }
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_none(n: &u32) -> bool {
+    *n == 0
+}
+
 impl FoundLine {
     fn of(cluster: &str, branch: &str, found: &Found) -> Self {
         Self {
@@ -272,7 +288,12 @@ impl FoundLine {
                 title: request.title.clone(),
                 body: request.body.clone(),
                 url: request.url.clone(),
+                base_branch: request.base_branch.clone(),
+                approvals: request.approvals,
+                held: request.held.clone(),
+                conflicted: request.conflicted,
             }),
+            base_merges: found.commits.iter().filter(|c| c.merges_base).map(|c| c.id.clone()).collect(),
             merged: found.merged,
         }
     }
@@ -284,7 +305,11 @@ impl FoundLine {
         }
         let found = Found {
             branch_head: self.branch_head,
-            commits: self.commits.into_iter().map(|(id, emails)| FoundCommit { id, emails }).collect(),
+            commits: self
+                .commits
+                .into_iter()
+                .map(|(id, emails)| FoundCommit { merges_base: self.base_merges.contains(&id), id, emails })
+                .collect(),
             base: self.base,
             changed,
             stale: self.stale,
@@ -294,6 +319,10 @@ impl FoundLine {
                 title: request.title,
                 body: request.body,
                 url: request.url,
+                base_branch: request.base_branch,
+                approvals: request.approvals,
+                held: request.held,
+                conflicted: request.conflicted,
             }),
             merged: self.merged,
         };

@@ -250,7 +250,7 @@ impl Forge for Local {
                 cause: None,
             })?;
             found.commits = (self.git.log(&main, &head)?.into_iter())
-                .map(|(id, emails)| FoundCommit { id, emails })
+                .map(|(id, emails)| FoundCommit { id, emails, merges_base: false })
                 .collect();
             let present =
                 change.files.iter().filter_map(|(path, entry)| Some((path.clone(), entry.as_ref()?)));
@@ -408,7 +408,7 @@ fn parse_request(text: &str, url: String) -> FoundRequest {
         // Somebody removed the line: what the bot wrote last holds.
         None => Metadata::parse(&body).is_none_or(|noted| noted.state == State::Open),
     };
-    FoundRequest { open, title, body: body.trim_end().to_owned(), url }
+    FoundRequest { open, title, body: body.trim_end().to_owned(), url, ..FoundRequest::default() }
 }
 
 /// Writes a file as a whole or not at all.

@@ -92,8 +92,11 @@ pub struct Found {
 impl Found {
     /// The same in the words of the decision about it.
     pub fn observed(&self) -> Observed {
-        let commit =
-            |found: &FoundCommit| ObservedCommit { id: found.id.clone(), emails: found.emails.clone() };
+        let commit = |found: &FoundCommit| ObservedCommit {
+            id: found.id.clone(),
+            emails: found.emails.clone(),
+            merges_base: found.merges_base,
+        };
         Observed {
             branch_head: self.branch_head.clone(),
             commits: self.commits.iter().map(commit).collect(),
@@ -103,6 +106,10 @@ impl Found {
                 open: found.open,
                 title: found.title.clone(),
                 body: found.body.clone(),
+                base_branch: found.base_branch.clone(),
+                approvals: found.approvals,
+                held: found.held.clone(),
+                conflicted: found.conflicted,
             }),
             merged: self.merged,
         }
@@ -116,10 +123,12 @@ pub struct FoundCommit {
     pub id: String,
     /// Author and committer e-mail.
     pub emails: [String; 2],
+    /// It merges the base branch and changes nothing else.
+    pub merges_base: bool,
 }
 
 /// A merge request as found.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundRequest {
     /// Open, or closed by the bot or a person.
     pub open: bool,
@@ -129,6 +138,14 @@ pub struct FoundRequest {
     pub body: String,
     /// Where a person finds it.
     pub url: String,
+    /// Branch that it is for. `None`: the forge does not say.
+    pub base_branch: Option<String>,
+    /// People who approved its current head.
+    pub approvals: u32,
+    /// Why its branch must not move now.
+    pub held: Option<String>,
+    /// It cannot be merged as it is.
+    pub conflicted: bool,
 }
 
 /// A place where proposals are made. Methods are synchronous steps of one pass over one repository.

@@ -36,19 +36,36 @@ pub(super) struct Deployed {
     pub(super) notes: BTreeSet<String>,
     /// `Application` objects of other destinations, as path and line: they are in the files and not the cluster's.
     pub(super) foreign: BTreeSet<(String, usize)>,
+    /// Namespaces that whoever deploys a folder gives to its objects.
+    pub(super) namespaces: BTreeMap<String, Given>,
+}
+
+/// A namespace that a folder's objects get.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Given {
+    pub(super) namespace: String,
+    /// Also objects that name another one (Flux' `targetNamespace`); Argo CD fills in what is missing.
+    pub(super) all: bool,
 }
 
 /// The longest chain of folders that name each other.
 const MAX_ROUNDS: usize = 16;
 
 /// What the cluster runs.
-pub(super) fn deployed(texts: &BTreeMap<&str, &str>, by: &DeployedBy) -> Deployed {
-    let mut deployed = match by {
-        DeployedBy::Flux { root } => flux(texts, root),
-        DeployedBy::ArgoCd { destinations } => argo_cd(texts, destinations),
-    };
-    deployed.paths = closure(texts, deployed.paths);
-    deployed
+pub(super) fn deployed(texts: &BTreeMap<&str, &str>, by: &[DeployedBy]) -> Deployed {
+    let mut all = Deployed::default();
+    for by in by {
+        let found = match by {
+            DeployedBy::Flux { root } => flux(texts, root),
+            DeployedBy::ArgoCd { destinations } => argo_cd(texts, destinations),
+        };
+        all.paths.extend(found.paths);
+        all.notes.extend(found.notes);
+        all.foreign.extend(found.foreign);
+        all.namespaces.extend(found.namespaces);
+    }
+    all.paths = closure(texts, all.paths);
+    all
 }
 
 /// Adds the files and folders that the kustomizations of these folders list, again and again.
@@ -169,6 +186,10 @@ fn of_flux(
     let wanted = walk::text(node, "spec.path").unwrap_or("./");
     match folder(wanted).filter(|folder| has_folder(texts, folder)) {
         Some(found) if source == "flux-system" => {
+            if let Some(namespace) = walk::text(node, "spec.targetNamespace") {
+                let given = Given { namespace: namespace.to_owned(), all: true };
+                deployed.namespaces.insert(found.clone(), given);
+            }
             deployed.paths.insert(found);
         }
         Some(_) => {
@@ -238,11 +259,11 @@ mod tests {
 
     fn of(files: &[(&str, &str)], by: &DeployedBy) -> (Vec<String>, Vec<String>) {
         let texts: BTreeMap<&str, &str> = files.iter().copied().collect();
-        let deployed = deployed(&texts, by);
+        let deployed = deployed(&texts, std::slice::from_ref(by));
         (deployed.paths.into_iter().collect(), deployed.notes.into_iter().collect())
     }
 
-    fn argo(destination: &str) -> DeployedBy {
+    fn argo_of(destination: &str) -> DeployedBy {
         DeployedBy::ArgoCd { destinations: BTreeSet::from([destination.to_owned()]) }
     }
 
@@ -301,8 +322,8 @@ mod tests {
             app("b", "{server: 'https://10.0.0.2'}", "apps/b")
         );
         let files = [("argo/apps.yaml", both.as_str()), ("apps/a/a.yaml", LEAF), ("apps/b/b.yaml", LEAF)];
-        assert_eq!(of(&files, &argo("dc1")).0, ["apps/a/", "argo/apps.yaml"]);
-        assert_eq!(of(&files, &argo("https://10.0.0.2")).0, ["apps/b/", "argo/apps.yaml"]);
+        assert_eq!(of(&files, &argo_of("dc1")).0, ["apps/a/", "argo/apps.yaml"]);
+        assert_eq!(of(&files, &argo_of("https://10.0.0.2")).0, ["apps/b/", "argo/apps.yaml"]);
     }
 
     #[test]
@@ -318,7 +339,7 @@ mod tests {
         let paths = |text: &str| {
             let mut files = vec![("set.yaml", text)];
             files.extend(leaves);
-            of(&files, &argo("dc1"))
+            of(&files, &argo_of("dc1"))
         };
         let list = set(
             "    - list:\n        elements:\n          - {cluster: dc1, folder: a}\n          - {cluster: dc2, folder: b}\n",
@@ -351,8 +372,43 @@ mod tests {
     fn another_branch_is_not_this_commit() {
         let text = "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: a}\nspec:\n  destination: {name: \
                     dc1}\n  source: {path: apps, targetRevision: v1.2}\n";
-        let (paths, notes) = of(&[("a.yaml", text), ("apps/a.yaml", LEAF)], &argo("dc1"));
+        let (paths, notes) = of(&[("a.yaml", text), ("apps/a.yaml", LEAF)], &argo_of("dc1"));
         assert_eq!(paths, ["a.yaml"]);
         assert!(notes[0].contains("`v1.2`"), "{notes:?}");
+    }
+
+    #[test]
+    fn who_deploys_a_folder_gives_its_objects_a_namespace() {
+        let flux = "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: apps}\nspec: {path: \
+                    ./apps, targetNamespace: search}\n";
+        let argo = "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: a}\nspec:\n  destination: {name: \
+                    dc1, namespace: search}\n  source: {path: apps}\n";
+        let gpu = |namespace: &str| {
+            format!(
+                "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: a{namespace}}}\nspec: {{template: {{spec: \
+                 {{containers: [{{name: c, resources: {{limits: {{nvidia.com/gpu: 1}}}}}}]}}}}}}\n"
+            )
+        };
+        let namespaces = |by: DeployedBy, deployer: &str, namespace: &str| {
+            let file = |path: &str, text: &str| (path.to_owned(), text.as_bytes().to_vec());
+            let snapshot = super::super::Snapshot {
+                files: [file("clusters/dc1/x.yaml", deployer), file("apps/a.yaml", &gpu(namespace))].into(),
+                ..Default::default()
+            };
+            let scope = super::super::Scope {
+                cluster: "dc1".into(),
+                folders: Vec::new(),
+                deployed_by: vec![by],
+                new_files: "new/".into(),
+                operator_namespace: "gpu-operator".into(),
+            };
+            let read = super::super::read(&snapshot, &scope);
+            read.workloads.into_keys().map(|id| id.namespace).collect::<Vec<_>>()
+        };
+        let by_flux = || DeployedBy::Flux { root: "clusters/dc1/".into() };
+        assert_eq!(namespaces(by_flux(), flux, ""), ["search"]);
+        assert_eq!(namespaces(by_flux(), flux, ", namespace: own"), ["search"]);
+        assert_eq!(namespaces(argo_of("dc1"), argo, ""), ["search"]);
+        assert_eq!(namespaces(argo_of("dc1"), argo, ", namespace: own"), ["own"]);
     }
 }

@@ -81,7 +81,7 @@ pub struct Scope {
     /// Folders that hold the cluster's files; empty: the whole repository. Paths end with `/`.
     pub folders: Vec<String>,
     /// Who says which folders are the cluster's, besides `folders`.
-    pub deployed_by: Option<DeployedBy>,
+    pub deployed_by: Vec<DeployedBy>,
     /// Folder for files that the repository does not have yet, ends with `/`.
     pub new_files: String,
     /// Namespace of the GPU Operator when the repository does not say.

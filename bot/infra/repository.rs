@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 
 use slicewright_yaml::{MAX_BYTES, Node, RefusalKind, Step, Stream};
 
-use super::deployed::{Deployed, deployed, holds};
-use super::kustomize::Overlays;
+use super::deployed::{Deployed, Given, deployed, holds};
+use super::kustomize::{Overlays, Variant};
 use super::walk::{self, At};
 use super::{Scope, Snapshot};
 
@@ -56,6 +56,8 @@ pub(super) struct Repository<'a> {
     pub(super) unread: BTreeSet<&'a str>,
     /// Objects in these files that are other clusters', by path and line.
     foreign: BTreeSet<(String, usize)>,
+    /// Namespaces that whoever deploys a folder gives to its objects, by folder.
+    namespaces: BTreeMap<String, Given>,
     overlays: OnceLock<Overlays>,
 }
 
@@ -146,10 +148,9 @@ impl<'a> Repository<'a> {
     pub(super) fn new(snapshot: &'a Snapshot, scope: &'a Scope) -> Self {
         let mut texts = BTreeMap::new();
         let mut elsewhere = all_texts(snapshot);
-        let told = scope.deployed_by.as_ref().map(|by| deployed(&elsewhere, by));
-        let Deployed { paths, mut notes, foreign } = told.unwrap_or_default();
+        let Deployed { paths, mut notes, foreign, namespaces } = deployed(&elsewhere, &scope.deployed_by);
         let in_scope = |path: &str| {
-            let all = scope.folders.is_empty() && scope.deployed_by.is_none();
+            let all = scope.folders.is_empty() && scope.deployed_by.is_empty();
             let new = !scope.new_files.is_empty() && path.starts_with(scope.new_files.as_str());
             let listed = || scope.folders.iter().any(|folder| path.starts_with(folder.as_str()));
             (all || new || listed() || holds(&paths, path)) && !is_protected(path)
@@ -213,7 +214,7 @@ impl<'a> Repository<'a> {
                 notes.insert(format!("`{}` names a GPU and was not read: {reason}", file.path));
             }
         }
-        Self { scope, texts, elsewhere, files, notes, unread, foreign, overlays: OnceLock::new() }
+        Self { scope, texts, elsewhere, files, notes, unread, foreign, namespaces, overlays: OnceLock::new() }
     }
 
     /// Every object of every parsed file that is not another cluster's, in the order of paths.
@@ -253,9 +254,27 @@ impl<'a> Repository<'a> {
         self.overlays.get_or_init(|| Overlays::new(self))
     }
 
+    /// What an object becomes, once for every way to a root; never empty.
+    pub(super) fn variants(&self, path: &str, object: &Object) -> Vec<Variant> {
+        let mut variants = self.overlays().variants(path, object);
+        for variant in variants.iter_mut().filter(|_| !self.namespaces.is_empty()) {
+            let root = variant.root.as_deref().unwrap_or(path);
+            let folders = root.match_indices('/').map(|(at, _)| &root[..=at]).chain(["/"]);
+            let longest = folders
+                .filter_map(|folder| Some((folder.len(), self.namespaces.get(folder)?)))
+                .max_by_key(|(n, _)| *n);
+            if let Some((_, given)) = longest
+                && (given.all || variant.namespace.is_none())
+            {
+                variant.namespace = Some(given.namespace.clone());
+            }
+        }
+        variants
+    }
+
     /// The namespace that an object ends up in, if all ways to it agree.
     pub(super) fn namespace(&self, path: &str, object: &Object) -> Option<String> {
-        let mut variants = self.overlays().variants(path, object).into_iter();
+        let mut variants = self.variants(path, object).into_iter();
         let first = variants.next()?.namespace;
         variants.all(|variant| variant.namespace == first).then_some(first).flatten()
     }

@@ -49,20 +49,21 @@ fn plan(wanted: &Value) -> Plan {
     serde_json::from_value(plan).unwrap()
 }
 
+fn deployed_by(wanted: &Value) -> Vec<DeployedBy> {
+    let flux = wanted["flux"].as_str().map(|root| DeployedBy::Flux { root: root.to_owned() });
+    let argo_cd = wanted["argo_cd"].as_array().map(|texts| DeployedBy::ArgoCd {
+        destinations: texts.iter().map(|text| text.as_str().unwrap().to_owned()).collect(),
+    });
+    flux.into_iter().chain(argo_cd).collect()
+}
+
 fn scope(wanted: &Value) -> Scope {
     let text = |key: &str, default: &str| wanted[key].as_str().unwrap_or(default).to_owned();
     let folders = wanted["folders"].as_array().cloned().unwrap_or_default();
     Scope {
         cluster: text("cluster", "dc1"),
         folders: folders.iter().map(|folder| folder.as_str().unwrap().to_owned()).collect(),
-        deployed_by: wanted["flux"].as_str().map(|root| DeployedBy::Flux { root: root.to_owned() }).or_else(
-            || {
-                let destinations = wanted["argo_cd"].as_array()?;
-                let destinations =
-                    destinations.iter().map(|text| text.as_str().unwrap().to_owned()).collect();
-                Some(DeployedBy::ArgoCd { destinations })
-            },
-        ),
+        deployed_by: deployed_by(wanted),
         new_files: text("new_files", "slicewright/"),
         operator_namespace: text("operator_namespace", "gpu-operator"),
     }

@@ -299,9 +299,6 @@ impl ServiceSettings {
                 );
             }
             let repository = &cluster.repository;
-            if repository.flux.is_some() && !repository.argo_cd.is_empty() {
-                return wrong(&place("repository.argo_cd"), "give `flux` or `argo_cd`, not both");
-            }
             let folders = repository.folders.iter().chain(&repository.new_files).chain(&repository.flux);
             for folder in folders {
                 if folder.starts_with('/') || folder.split('/').any(|part| part == "..") {

@@ -4,6 +4,8 @@
 //! It is a hint, not a proof: anybody who may edit the text may forge it. What it may be trusted for is the question
 //! of `lifecycle`.
 
+use std::collections::BTreeMap;
+
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -55,6 +57,16 @@ pub struct Metadata {
     /// Metrics that the text rests on: while one of them is gone, nothing is decided.
     #[serde(default)]
     pub metrics: Vec<String>,
+    /// What each workload gets on the branch, `namespace/name` to `2g.10gb`: whether that still fits decides whether an
+    /// approved branch may be left as it is.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub shares: BTreeMap<String, String>,
+    /// A person asked for silence until this UTC day.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snoozed_until: Option<Date>,
+    /// A person asked for silence until they say otherwise.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
     /// UTC day on which the bot noticed the end. `None` while open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed_on: Option<Date>,
@@ -216,6 +228,9 @@ pub(super) fn example() -> Metadata {
         method: "MIG".into(),
         cards_freed: 2,
         metrics: Vec::new(),
+        shares: BTreeMap::new(),
+        snoozed_until: None,
+        paused: false,
         closed_on: None,
         reason: None,
     }

@@ -71,6 +71,9 @@ impl World {
             method: "MIG".into(),
             cards_freed: 2,
             metrics: Vec::new(),
+            shares: BTreeMap::new(),
+            snoozed_until: None,
+            paused: false,
             closed_on: None,
             reason: None,
         }
@@ -392,6 +395,8 @@ fn wanted(fingerprint: &str, content: &str) -> Wanted {
         files: BTreeMap::from([("apps/a.yaml".into(), Some(content.as_bytes().to_vec()))]),
         method: "MIG".into(),
         cards_freed: 2,
+        shares: BTreeMap::new(),
+        outgrown: Vec::new(),
     }
 }
 

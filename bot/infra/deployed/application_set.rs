@@ -7,7 +7,7 @@ use slicewright_yaml::Node;
 use super::super::kustomize::resolve;
 use super::super::repository::Parsed;
 use super::super::walk;
-use super::{Deployed, folder, has_folder};
+use super::{Deployed, Given, folder, has_folder};
 
 /// Parameters of a template, by the name that it calls them.
 pub(super) type Params = BTreeMap<String, String>;
@@ -65,6 +65,10 @@ pub(super) fn sources(
         let own = own.and_then(|text| folder(&text)).filter(|found| has_folder(texts, found));
         if let Some(own) = &own {
             deployed.paths.insert(own.clone());
+            let namespace = walk::text(spec, "destination.namespace").map(|text| filled(text, params));
+            if let Some(Ok(namespace)) = namespace {
+                deployed.namespaces.insert(own.clone(), Given { namespace, all: false });
+            }
         }
         let files = walk::down(source, "helm.valueFiles").into_iter().flat_map(|list| list.items());
         for text in files.filter_map(|file| file.as_str()) {
