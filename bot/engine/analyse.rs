@@ -77,9 +77,11 @@ impl Engine {
             .with_context(|| format!("the recording does not hold cluster `{}`", cluster.name))?;
         let commit = forge
             .head()
+            .await
             .with_context(|| format!("cluster `{}`: cannot read the repository", cluster.name))?;
         let tree = forge
             .read_tree(&commit)
+            .await
             .with_context(|| format!("cluster `{}`: cannot read the repository at {commit}", cluster.name))?;
         let snapshot = Snapshot { commit: tree.commit, files: tree.files, skipped: tree.skipped };
         let scope = scope(cluster);

@@ -108,14 +108,15 @@ impl Engine {
             let forge = inputs.forges.get(&settings.name).context("the cluster has no repository")?;
             let base_branch = forge
                 .base_branch()
+                .await
                 .with_context(|| format!("cluster `{}`: cannot tell the default branch", settings.name))?;
-            let pools = self.propose_pools(&analysis, forge.as_ref(), &base_branch, wishes)?;
+            let pools = self.propose_pools(&analysis, forge.as_ref(), &base_branch, wishes).await?;
             clusters.push(ClusterReport { analysis, pools });
         }
         Ok(Report { clusters })
     }
 
-    fn propose_pools(
+    async fn propose_pools(
         &self,
         analysis: &Analysis,
         forge: &dyn Forge,
@@ -149,6 +150,7 @@ impl Engine {
             let branch = &branches[&pool.id];
             let report = self
                 .propose_pool(analysis, forge, base_branch, branch, pool, outcome, wishes.dry_run)
+                .await
                 .with_context(|| format!("cannot propose the change of pool `{}`", pool.id))?;
             reports.push(report);
         }
@@ -156,7 +158,7 @@ impl Engine {
     }
 
     #[expect(clippy::too_many_arguments, reason = "one step of one pass; a struct would be used here alone")]
-    fn propose_pool(
+    async fn propose_pool(
         &self,
         analysis: &Analysis,
         forge: &dyn Forge,
@@ -171,9 +173,9 @@ impl Engine {
             .map(|plan| write(analysis, plan, branch, base_branch))
             .transpose()
             .context("cannot write the text about the change")?;
-        let found = forge.find(branch).with_context(|| format!("cannot look at branch `{branch}`"))?;
+        let found = forge.find(branch).await.with_context(|| format!("cannot look at branch `{branch}`"))?;
         let own = Own {
-            emails: forge.own_emails().into_iter().collect(),
+            emails: forge.own_emails().await?.into_iter().collect(),
             heads: found.unfinished_head.iter().cloned().collect(),
         };
         let today = jiff::tz::Offset::UTC.to_datetime(analysis.at).date();
@@ -212,7 +214,7 @@ impl Engine {
         if !dry_run {
             let message = report.proposal.as_ref().map(|proposal| proposal.message.as_str());
             let pass = Pass { forge, branch, base_branch, analysis, pool, found: &found, message, today };
-            if let Some(url) = pass.carry_out(&report.action, wanted.as_ref())? {
+            if let Some(url) = pass.carry_out(&report.action, wanted.as_ref()).await? {
                 report.url = Some(url);
             }
         }
@@ -409,26 +411,26 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    fn carry_out(&self, action: &Action, wanted: Option<&Wanted>) -> anyhow::Result<Option<String>> {
+    async fn carry_out(&self, action: &Action, wanted: Option<&Wanted>) -> anyhow::Result<Option<String>> {
         match action {
             Action::Leave { .. } | Action::StopEdited { .. } => Ok(None),
-            Action::Open { push, .. } => self.write(wanted, *push).map(Some),
+            Action::Open { push, .. } => self.write(wanted, *push).await.map(Some),
             Action::Update { push, text, .. } => {
                 if *push || *text {
-                    self.write(wanted, *push).map(Some)
+                    self.write(wanted, *push).await.map(Some)
                 } else {
                     Ok(None)
                 }
             }
-            Action::Withdraw { reason } => self.close(State::Withdrawn, reason, true),
-            Action::RecordMerged { reason } => self.close(State::Merged, reason, false),
+            Action::Withdraw { reason } => self.close(State::Withdrawn, reason, true).await,
+            Action::RecordMerged { reason } => self.close(State::Merged, reason, false).await,
             Action::RecordDeclined { delete_branch, reason } => {
-                self.close(State::Declined, reason, *delete_branch)
+                self.close(State::Declined, reason, *delete_branch).await
             }
         }
     }
 
-    fn write(&self, wanted: Option<&Wanted>, push: bool) -> anyhow::Result<String> {
+    async fn write(&self, wanted: Option<&Wanted>, push: bool) -> anyhow::Result<String> {
         let wanted = wanted.context("a proposal without a plan")?;
         let head = if push {
             let commit = Commit {
@@ -436,7 +438,7 @@ impl Pass<'_> {
                 message: self.message.context("a proposal without a message")?.to_owned(),
                 files: wanted.files.clone(),
             };
-            match self.forge.publish(self.branch, self.found.branch_head.as_deref(), &commit) {
+            match self.forge.publish(self.branch, self.found.branch_head.as_deref(), &commit).await {
                 Err(ForgeError::Conflict { what }) => {
                     anyhow::bail!("{what} moved while the change was made: nothing was written; run again")
                 }
@@ -472,6 +474,7 @@ impl Pass<'_> {
         };
         self.forge
             .write_request(self.branch, &wanted.title, &metadata.attach(&wanted.body))
+            .await
             .with_context(|| format!("cannot write the merge request of `{}`", self.branch))
     }
 
@@ -480,7 +483,7 @@ impl Pass<'_> {
     }
 
     /// Closes what is there; with `delete` the branch goes too, if it still is where it was seen.
-    fn close(&self, state: State, reason: &str, delete: bool) -> anyhow::Result<Option<String>> {
+    async fn close(&self, state: State, reason: &str, delete: bool) -> anyhow::Result<Option<String>> {
         let expected = self.found.branch_head.as_deref().filter(|_| delete);
         let (title, body) = match (&self.found.request, self.known()) {
             (Some(request), Some(known)) => {
@@ -499,6 +502,7 @@ impl Pass<'_> {
         };
         self.forge
             .close(self.branch, expected, &title, &body)
+            .await
             .with_context(|| format!("cannot close the proposal of `{}`", self.branch))?;
         Ok(None)
     }

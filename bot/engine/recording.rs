@@ -9,6 +9,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::sync::Mutex;
 
 use anyhow::Context as _;
+use async_trait::async_trait;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -345,40 +346,41 @@ fn offline() -> ForgeError {
     ForgeError::Denied { what: "writing while a run is recorded or repeated".to_owned() }
 }
 
+#[async_trait]
 impl Forge for ReplayedForge {
-    fn base_branch(&self) -> Result<String, ForgeError> {
+    async fn base_branch(&self) -> Result<String, ForgeError> {
         Ok(self.cluster.base_branch.clone())
     }
 
-    fn head(&self) -> Result<String, ForgeError> {
+    async fn head(&self) -> Result<String, ForgeError> {
         Ok(self.cluster.tree.commit.clone())
     }
 
-    fn read_tree(&self, commit: &str) -> Result<Tree, ForgeError> {
+    async fn read_tree(&self, commit: &str) -> Result<Tree, ForgeError> {
         if commit == self.cluster.tree.commit {
             return Ok(self.cluster.tree.clone());
         }
         Err(ForgeError::NotFound { what: format!("commit {commit} in the recording") })
     }
 
-    fn find(&self, branch: &str) -> Result<Found, ForgeError> {
+    async fn find(&self, branch: &str) -> Result<Found, ForgeError> {
         Ok(self.cluster.found.get(branch).cloned().unwrap_or_default())
     }
 
-    fn publish(&self, _: &str, _: Option<&str>, _: &Commit) -> Result<String, ForgeError> {
+    async fn publish(&self, _: &str, _: Option<&str>, _: &Commit) -> Result<String, ForgeError> {
         Err(offline())
     }
 
-    fn write_request(&self, _: &str, _: &str, _: &str) -> Result<String, ForgeError> {
+    async fn write_request(&self, _: &str, _: &str, _: &str) -> Result<String, ForgeError> {
         Err(offline())
     }
 
-    fn close(&self, _: &str, _: Option<&str>, _: &str, _: &str) -> Result<(), ForgeError> {
+    async fn close(&self, _: &str, _: Option<&str>, _: &str, _: &str) -> Result<(), ForgeError> {
         Err(offline())
     }
 
-    fn own_emails(&self) -> Vec<String> {
-        self.cluster.own_emails.clone()
+    async fn own_emails(&self) -> Result<Vec<String>, ForgeError> {
+        Ok(self.cluster.own_emails.clone())
     }
 }
 
@@ -394,45 +396,46 @@ impl RecordingForge {
     }
 }
 
+#[async_trait]
 impl Forge for RecordingForge {
-    fn base_branch(&self) -> Result<String, ForgeError> {
-        let branch = self.forge.base_branch()?;
+    async fn base_branch(&self) -> Result<String, ForgeError> {
+        let branch = self.forge.base_branch().await?;
         self.keep(|kept| kept.base_branch.clone_from(&branch));
         Ok(branch)
     }
 
-    fn head(&self) -> Result<String, ForgeError> {
-        self.forge.head()
+    async fn head(&self) -> Result<String, ForgeError> {
+        self.forge.head().await
     }
 
-    fn read_tree(&self, commit: &str) -> Result<Tree, ForgeError> {
-        let tree = self.forge.read_tree(commit)?;
+    async fn read_tree(&self, commit: &str) -> Result<Tree, ForgeError> {
+        let tree = self.forge.read_tree(commit).await?;
         self.keep(|kept| kept.tree = tree.clone());
         Ok(tree)
     }
 
-    fn find(&self, branch: &str) -> Result<Found, ForgeError> {
-        let found = self.forge.find(branch)?;
+    async fn find(&self, branch: &str) -> Result<Found, ForgeError> {
+        let found = self.forge.find(branch).await?;
         self.keep(|kept| {
             kept.found.insert(branch.to_owned(), found.clone());
         });
         Ok(found)
     }
 
-    fn publish(&self, _: &str, _: Option<&str>, _: &Commit) -> Result<String, ForgeError> {
+    async fn publish(&self, _: &str, _: Option<&str>, _: &Commit) -> Result<String, ForgeError> {
         Err(offline())
     }
 
-    fn write_request(&self, _: &str, _: &str, _: &str) -> Result<String, ForgeError> {
+    async fn write_request(&self, _: &str, _: &str, _: &str) -> Result<String, ForgeError> {
         Err(offline())
     }
 
-    fn close(&self, _: &str, _: Option<&str>, _: &str, _: &str) -> Result<(), ForgeError> {
+    async fn close(&self, _: &str, _: Option<&str>, _: &str, _: &str) -> Result<(), ForgeError> {
         Err(offline())
     }
 
-    fn own_emails(&self) -> Vec<String> {
-        self.forge.own_emails()
+    async fn own_emails(&self) -> Result<Vec<String>, ForgeError> {
+        self.forge.own_emails().await
     }
 }
 
@@ -451,7 +454,7 @@ pub(super) async fn record(
             Client::new(&cluster.prometheus).with_context(|| format!("cluster `{}`", cluster.name))?;
         inputs.sources.insert(cluster.name.clone(), Source::Recording(Box::new(Recorder::new(client))));
         let forge = engine.forge(cluster)?;
-        let own_emails = forge.own_emails();
+        let own_emails = forge.own_emails().await?;
         let cell =
             std::sync::Arc::new(Mutex::new(RecordedCluster { own_emails, ..RecordedCluster::default() }));
         kept.insert(cluster.name.clone(), std::sync::Arc::clone(&cell));

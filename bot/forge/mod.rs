@@ -11,6 +11,7 @@ pub use new_repository::new_repository;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use async_trait::async_trait;
 use slicewright_core::review::lifecycle::{Observed, ObservedCommit, ObservedRequest};
 
 /// What an adapter may fail with; the variants are what its caller does differently.
@@ -148,38 +149,39 @@ pub struct FoundRequest {
     pub conflicted: bool,
 }
 
-/// A place where proposals are made. Methods are synchronous steps of one pass over one repository.
-pub trait Forge {
+/// A place where proposals are made. Methods are the steps of one pass over one repository.
+#[async_trait]
+pub trait Forge: Send + Sync {
     /// The branch that proposals are for, `main`.
     ///
     /// # Errors
     /// When the repository does not say.
-    fn base_branch(&self) -> Result<String, ForgeError>;
+    async fn base_branch(&self) -> Result<String, ForgeError>;
 
     /// Head commit of the default branch.
     ///
     /// # Errors
     /// When the repository cannot be reached or has no such branch.
-    fn head(&self) -> Result<String, ForgeError>;
+    async fn head(&self) -> Result<String, ForgeError>;
 
     /// Every file at `commit`.
     ///
     /// # Errors
     /// When the commit is not there or cannot be read in full.
-    fn read_tree(&self, commit: &str) -> Result<Tree, ForgeError>;
+    async fn read_tree(&self, commit: &str) -> Result<Tree, ForgeError>;
 
     /// What is there for `branch`.
     ///
     /// # Errors
     /// When it cannot be read in full; the caller then treats the branch as edited by a person.
-    fn find(&self, branch: &str) -> Result<Found, ForgeError>;
+    async fn find(&self, branch: &str) -> Result<Found, ForgeError>;
 
     /// Sets `branch` to one commit on its base, if its head still is `expected_head` (`None`: does not exist).
     /// Returns the commit id. Equal input gives an equal commit.
     ///
     /// # Errors
     /// [`ForgeError::Conflict`] when the branch moved; nothing was written then.
-    fn publish(
+    async fn publish(
         &self,
         branch: &str,
         expected_head: Option<&str>,
@@ -190,13 +192,13 @@ pub trait Forge {
     ///
     /// # Errors
     /// When it cannot be written.
-    fn write_request(&self, branch: &str, title: &str, body: &str) -> Result<String, ForgeError>;
+    async fn write_request(&self, branch: &str, title: &str, body: &str) -> Result<String, ForgeError>;
 
     /// Closes the merge request of `branch` with `body`, and deletes the branch if its head still is `expected_head`.
     ///
     /// # Errors
     /// When either cannot be done.
-    fn close(
+    async fn close(
         &self,
         branch: &str,
         expected_head: Option<&str>,
@@ -205,5 +207,8 @@ pub trait Forge {
     ) -> Result<(), ForgeError>;
 
     /// E-mail addresses that the bot's own commits carry.
-    fn own_emails(&self) -> Vec<String>;
+    ///
+    /// # Errors
+    /// When the forge does not say who the bot is.
+    async fn own_emails(&self) -> Result<Vec<String>, ForgeError>;
 }
