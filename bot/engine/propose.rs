@@ -1,6 +1,7 @@
 //! From plans to merge requests: the text of the change, the text about it, and what to do given what is there.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use anyhow::Context as _;
 use slicewright_core::fit::FitReport;
@@ -10,6 +11,7 @@ use slicewright_core::plan::unsure::unsure;
 use slicewright_core::plan::{Outcome, Plan};
 use slicewright_core::policy::freeze::held;
 use slicewright_core::review::lifecycle::{Action, Own, Wanted, decide};
+use slicewright_core::review::limits::{Limits, Standing};
 use slicewright_core::review::metadata::{Metadata, State, strip};
 use slicewright_core::usage::ComputeSource;
 
@@ -96,6 +98,8 @@ impl Engine {
         progress: &dyn Progress,
     ) -> anyhow::Result<Report> {
         let mut clusters = Vec::new();
+        // Clusters may share a repository, and its limits with it.
+        let mut standings: BTreeMap<&Path, Standing> = BTreeMap::new();
         for settings in self.clusters_in(inputs, wishes.cluster.as_deref())? {
             let analysis = self.analyse(settings, inputs, progress).await?;
             anyhow::ensure!(
@@ -110,7 +114,11 @@ impl Engine {
                 .base_branch()
                 .await
                 .with_context(|| format!("cluster `{}`: cannot tell the default branch", settings.name))?;
-            let pools = self.propose_pools(&analysis, forge.as_ref(), &base_branch, wishes).await?;
+            let pools = {
+                let standing = standings.entry(settings.repository.path.as_path()).or_default();
+                let room = Room { limits: self.settings().limits_of(&settings.repository), standing };
+                self.propose_pools(&analysis, forge.as_ref(), &base_branch, wishes, room).await?
+            };
             clusters.push(ClusterReport { analysis, pools });
         }
         Ok(Report { clusters })
@@ -122,6 +130,7 @@ impl Engine {
         forge: &dyn Forge,
         base_branch: &str,
         wishes: &Wishes,
+        mut room: Room<'_>,
     ) -> anyhow::Result<Vec<PoolReport>> {
         let branches = branches(
             self.settings().branch_prefix(),
@@ -142,6 +151,13 @@ impl Engine {
                 if known.is_empty() { "none".to_owned() } else { known.join(", ") }
             );
         }
+        let mut there = BTreeMap::new();
+        for (pool, branch) in &branches {
+            let found =
+                forge.find(branch).await.with_context(|| format!("cannot look at branch `{branch}`"))?;
+            room.count(&found);
+            there.insert(pool, found);
+        }
         let mut reports = Vec::new();
         for (pool, outcome) in analysis.pools.iter().zip(&analysis.outcomes) {
             if wishes.pool.as_ref().is_some_and(|only| pool.id.pool != *only) {
@@ -149,7 +165,17 @@ impl Engine {
             }
             let branch = &branches[&pool.id];
             let report = self
-                .propose_pool(analysis, forge, base_branch, branch, pool, outcome, wishes.dry_run)
+                .propose_pool(
+                    analysis,
+                    forge,
+                    base_branch,
+                    branch,
+                    &there[&pool.id],
+                    pool,
+                    outcome,
+                    wishes,
+                    &mut room,
+                )
                 .await
                 .with_context(|| format!("cannot propose the change of pool `{}`", pool.id))?;
             reports.push(report);
@@ -164,16 +190,17 @@ impl Engine {
         forge: &dyn Forge,
         base_branch: &str,
         branch: &str,
+        found: &Found,
         settings: &Pool,
         outcome: &Outcome,
-        dry_run: bool,
+        wishes: &Wishes,
+        room: &mut Room<'_>,
     ) -> anyhow::Result<PoolReport> {
         let pool = &settings.id;
         let proposal = plan_of(outcome)
             .map(|plan| write(analysis, plan, branch, base_branch))
             .transpose()
             .context("cannot write the text about the change")?;
-        let found = forge.find(branch).await.with_context(|| format!("cannot look at branch `{branch}`"))?;
         let own = Own {
             emails: forge.own_emails().await?.into_iter().collect(),
             heads: found.unfinished_head.iter().cloned().collect(),
@@ -199,6 +226,9 @@ impl Engine {
             Some(reason) => Action::Leave { reason },
             None => decide(&found.observed(), wanted.as_ref(), &own, today),
         };
+        // Whoever opens a closed proposal again asks for it.
+        let reopened = found.request.as_ref().is_some_and(|request| request.open);
+        let action = room.allow(action, analysis.at, wishes.pool.is_some() || reopened);
         let mut report = PoolReport {
             pool: pool.clone(),
             branch: branch.to_owned(),
@@ -211,14 +241,44 @@ impl Engine {
             },
             proposal,
         };
-        if !dry_run {
+        if !wishes.dry_run {
             let message = report.proposal.as_ref().map(|proposal| proposal.message.as_str());
-            let pass = Pass { forge, branch, base_branch, analysis, pool, found: &found, message, today };
+            let pass = Pass { forge, branch, base_branch, analysis, pool, found, message, today };
             if let Some(url) = pass.carry_out(&report.action, wanted.as_ref()).await? {
                 report.url = Some(url);
             }
         }
         Ok(report)
+    }
+}
+
+/// The room that a repository has for new proposals.
+struct Room<'a> {
+    limits: Limits,
+    standing: &'a mut Standing,
+}
+
+impl Room<'_> {
+    /// Counts what is there.
+    fn count(&mut self, found: &Found) {
+        let known = found.request.as_ref().and_then(|request| Metadata::parse(&request.body));
+        let Some(known) = known else { return };
+        self.standing.made.extend(known.created_at);
+        let open = known.state == State::Open && found.request.as_ref().is_some_and(|request| request.open);
+        self.standing.n_open += u32::from(open);
+    }
+
+    /// The action, unless it would make one proposal too many.
+    fn allow(&mut self, action: Action, at: jiff::Timestamp, asked: bool) -> Action {
+        if !matches!(action, Action::Open { .. }) {
+            return action;
+        }
+        if let Some(why) = self.limits.forbid(self.standing, at, asked) {
+            return Action::Leave { reason: format!("waits: {why}") };
+        }
+        self.standing.n_open += 1;
+        self.standing.made.push(at);
+        action
     }
 }
 
@@ -453,6 +513,10 @@ impl Pass<'_> {
             cluster: self.pool.cluster.clone(),
             pool: self.pool.pool.clone(),
             created_in: known.as_ref().map_or_else(|| VERSION.to_owned(), |known| known.created_in.clone()),
+            created_at: match &known {
+                Some(known) if known.state == State::Open => known.created_at,
+                _ => Some(self.analysis.at),
+            },
             updated_in: VERSION.to_owned(),
             base_branch: self.base_branch.to_owned(),
             base_commit: match &known {

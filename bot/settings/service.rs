@@ -8,6 +8,7 @@ use slicewright_core::inventory::MigStrategy;
 use slicewright_core::plan::pool::{PoolSettings, PriceSettings};
 use slicewright_core::policy::PolicySettings;
 use slicewright_core::policy::rules::PolicyRule;
+use slicewright_core::review::limits::Limits;
 use slicewright_yaml::{Document, Edit, Op, Refusal, Shared, Step, Value};
 
 use super::{lines, wording};
@@ -35,6 +36,8 @@ pub struct ServiceSettings {
     pub branch_prefix: Option<String>,
     /// Who the bot's commits are by.
     pub author: Author,
+    /// How many proposals a repository may have, and when they are made.
+    pub proposals: Limits,
 }
 
 /// Name and address in the bot's commits. A commit by anybody else on a bot's branch stops the bot.
@@ -212,6 +215,13 @@ impl ServiceSettings {
         self.branch_prefix.as_deref().unwrap_or("slicewright")
     }
 
+    /// The limits of a repository. One on this machine has none of its own.
+    pub fn limits_of(&self, repository: &RepositorySettings) -> Limits {
+        match repository.forge {
+            ForgeKind::Local => self.proposals.clone(),
+        }
+    }
+
     /// Days of history to ask for.
     pub fn window_days(&self) -> u32 {
         self.window_days.unwrap_or(30)
@@ -267,6 +277,9 @@ impl ServiceSettings {
         }
         if !self.author.email.contains('@') {
             return wrong("author.email", "must be an e-mail address that belongs to the bot alone");
+        }
+        if let Err((at, problem)) = self.proposals.check() {
+            return wrong(&format!("proposals.{at}"), &problem);
         }
         let mut names = BTreeSet::new();
         for (i, cluster) in self.clusters.iter().enumerate() {
@@ -505,6 +518,11 @@ mod tests {
             "author",
             "email",
             "former_emails",
+            "proposals",
+            "max_open",
+            "max_per_hour",
+            "hours",
+            "days",
             "catalog",
             "pool_defaults",
             "clusters",

@@ -87,6 +87,37 @@ fn in_a_freeze_nothing_is_opened_updated_or_closed() {
 }
 
 #[test]
+fn new_proposals_wait_for_their_hours_and_for_room() {
+    let prometheus = Prometheus::holding(&[&golden::dc1()]);
+    let bot = bot(&prometheus);
+    let limited = |limits: &str| {
+        bot.configure(&format!("url: {}", prometheus.url()), POOLS, &format!("proposals: {limits}"));
+        bot.propose(&[])
+    };
+    let before = bot.left();
+    let shown = limited("{hours: [{days: [sat, sun]}]}");
+    assert!(shown.contains("waits: new proposals are made in the configured hours only"), "{shown}");
+    assert_eq!(before, bot.left());
+    // Two clusters with one repository: what the first opens is counted for the second.
+    let url = format!("url: {}", prometheus.url());
+    let second = format!(
+        "      folders: [clusters/dc1, apps]\n{POOLS}  - name: twin\n    prometheus: {{{url}}}\n    repository:\n      path: \
+         {}\n      merge_requests: {}\n      folders: [clusters/dc1, apps]\n{POOLS}",
+        bot.repo.path().display(),
+        bot.requests().display()
+    );
+    bot.configure(&url, &second, "proposals: {max_open: 1}");
+    let shown = bot.propose(&[]);
+    assert!(
+        shown.contains("opened")
+            && shown.contains("waits: there is room for 1 in this repository, and it has 1 open proposal"),
+        "{shown}"
+    );
+    let shown = bot.propose(&["--cluster", "twin", "--pool", "a100-40gb"]);
+    assert!(shown.contains("opened"), "asked for by name: {shown}");
+}
+
+#[test]
 fn other_data_updates_the_same_branch_and_file() {
     let prometheus = Prometheus::holding(&[&golden::dc1()]);
     let bot = bot(&prometheus);

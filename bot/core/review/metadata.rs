@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -36,6 +37,9 @@ pub struct Metadata {
     pub pool: String,
     /// Version of the bot that opened the proposal.
     pub created_in: String,
+    /// When it was opened; proposals an hour are counted by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_at: Option<Timestamp>,
     /// Version of the bot that wrote this text.
     pub updated_in: String,
     /// Branch that the proposal is for, `main`.
@@ -218,6 +222,7 @@ pub(super) fn example() -> Metadata {
         cluster: "dc1".into(),
         pool: "a100-40gb".into(),
         created_in: "0.1.0".into(),
+        created_at: None,
         updated_in: "0.1.0".into(),
         base_branch: "main".into(),
         base_commit: "b".repeat(40),

@@ -61,6 +61,7 @@ impl World {
             cluster: "dc1".into(),
             pool: "a100-40gb".into(),
             created_in: "0.1.0".into(),
+            created_at: None,
             updated_in: "0.1.0".into(),
             base_branch: "main".into(),
             base_commit: self.local.head().unwrap(),
