@@ -251,10 +251,14 @@ fn left_over(change: &Change, why: String) -> ManualChange {
                 })
                 .collect(),
         },
-        Change::LabelGroup { key, value, previous, beside, group } => {
-            node_groups::Label { key, value, previous: previous.as_deref(), beside: *beside, group: group.as_ref() }
-                .by_hand(None, why, None)
+        Change::LabelGroup { key, value, previous, beside, group } => node_groups::Label {
+            key,
+            value,
+            previous: previous.as_deref(),
+            beside: *beside,
+            group: group.as_ref(),
         }
+        .by_hand(None, why, None),
         Change::SetMigConfig { name, .. } => {
             ManualChange { what: format!("Add the MIG layout `{name}`"), why, text: String::new() }
         }

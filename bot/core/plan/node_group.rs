@@ -100,7 +100,8 @@ impl std::fmt::Display for NodeGroup {
         if !self.name.is_empty() {
             return write!(f, " `{}`", self.name);
         }
-        let labels: Vec<String> = self.labels.iter().map(|(key, value)| format!("`{key}: {value}`")).collect();
+        let labels: Vec<String> =
+            self.labels.iter().map(|(key, value)| format!("`{key}: {value}`")).collect();
         write!(f, " labelled {}", labels.join(", "))
     }
 }
