@@ -19,7 +19,7 @@ use slicewright_core::plan::{Change, Plan};
 
 use super::{ChangeSet, Scope, Snapshot, edit, read};
 
-fn plan(wanted: &Value) -> Plan {
+pub(super) fn plan(wanted: &Value) -> Plan {
     let mut plan = json!({
         "pool": {"cluster": "dc1", "pool": "a100-40gb"},
         "pool_kind": "static",
@@ -49,7 +49,7 @@ fn plan(wanted: &Value) -> Plan {
     serde_json::from_value(plan).unwrap()
 }
 
-fn scope(wanted: &Value) -> Scope {
+pub(super) fn scope(wanted: &Value) -> Scope {
     let text = |key: &str, default: &str| wanted[key].as_str().unwrap_or(default).to_owned();
     let folders = wanted["folders"].as_array().cloned().unwrap_or_default();
     Scope {
@@ -60,7 +60,7 @@ fn scope(wanted: &Value) -> Scope {
     }
 }
 
-fn tree(root: &Path) -> BTreeMap<String, Vec<u8>> {
+pub(super) fn tree(root: &Path) -> BTreeMap<String, Vec<u8>> {
     fn walk(root: &Path, folder: &Path, found: &mut BTreeMap<String, Vec<u8>>) {
         let Ok(entries) = fs::read_dir(folder) else { return };
         for entry in entries {

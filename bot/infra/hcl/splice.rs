@@ -114,7 +114,7 @@ fn into_object(text: &str, object: &Object, new: &Entry<'_>) -> Result<(Range<us
     let after = comma.unwrap_or(value.end);
     let line_end = line_end(text, after);
     let colon = before_value(text, value.start).ends_with(':');
-    let sign = if colon { ": " } else { " = " };
+    let sign = if colon { " : " } else { " = " };
     if line_end >= whole.end {
         let start = if comma.is_some() { " " } else { ", " };
         return Ok((after..after, format!("{start}{}{sign}{}", new.name(), new.on_one_line())));
@@ -128,10 +128,11 @@ fn into_object(text: &str, object: &Object, new: &Entry<'_>) -> Result<(Range<us
         (false, Entry::Map { .. }) | (true, _) => 1,
     };
     let sign = if colon { sign.to_owned() } else { format!("{}= ", " ".repeat(blanks)) };
-    // A map over several lines is set off from a list of short entries, as its formatter does.
+    // Neighbours are aligned by the language's formatter: where this entry's key is longer than theirs, a blank line
+    // keeps their text as it is. A map over several lines is set off as well.
     let gap = match new {
-        Entry::Label { .. } => "",
-        Entry::Map { .. } => newline,
+        Entry::Label { .. } if colon || name.chars().count() < column => "",
+        Entry::Label { .. } | Entry::Map { .. } => newline,
     };
     let end = if comma.is_some() { "," } else { "" };
     let entry = format!("{newline}{gap}{indent}{name}{sign}{}{end}", new.on_lines(&indent, newline));

@@ -51,12 +51,12 @@ fn an_entry_is_added_in_the_style_of_its_map() {
     check(
         group,
         "group \"a\" {\n  labels = {\n    a = \"x\", # c\n  }\n}\n",
-        "group \"a\" {\n  labels = {\n    a = \"x\", # c\n    \"nvidia.com/mig.config\" = \"all-1g.5gb\",\n  }\n}\n",
+        "group \"a\" {\n  labels = {\n    a = \"x\", # c\n\n    \"nvidia.com/mig.config\" = \"all-1g.5gb\",\n  }\n}\n",
     );
     check(
         group,
         "group \"a\" {\n  labels = { a : \"x\", b : \"}\" }\n}\n",
-        "group \"a\" {\n  labels = { a : \"x\", b : \"}\", \"nvidia.com/mig.config\": \"all-1g.5gb\" }\n}\n",
+        "group \"a\" {\n  labels = { a : \"x\", b : \"}\", \"nvidia.com/mig.config\" : \"all-1g.5gb\" }\n}\n",
     );
     check(
         group,
@@ -75,7 +75,7 @@ fn the_last_map_of_a_merge_takes_the_entry() {
     check(
         group,
         "group \"a\" {\n  labels = merge(local.labels, {\n    a = \"x\"\n  })\n}\n",
-        "group \"a\" {\n  labels = merge(local.labels, {\n    a = \"x\"\n    \"nvidia.com/mig.config\" = \"all-1g.5gb\"\n  })\n}\n",
+        "group \"a\" {\n  labels = merge(local.labels, {\n    a = \"x\"\n\n    \"nvidia.com/mig.config\" = \"all-1g.5gb\"\n  })\n}\n",
     );
     refuse("group \"a\" {\n  labels = merge({}, local.labels)\n}\n", "what comes last in `merge` decides");
     refuse("group \"a\" {\n  labels = local.labels\n}\n", "`labels` is `local.labels`");

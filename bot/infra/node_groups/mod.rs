@@ -15,6 +15,9 @@ mod spot;
 
 mod traps;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use slicewright_core::plan::Change;
@@ -149,9 +152,7 @@ fn settle(edition: &Edition<'_>, objects: &Objects<'_>, label: &Label<'_>, draft
             }
         }
     }
-    if !label.beside
-        && let Some(sentence) = traps::order(edition)
-    {
+    if let Some(sentence) = traps::order(edition, label) {
         draft.side_effect(sentence);
     }
     for sentence in traps::of(edition, objects, label) {
@@ -245,7 +246,7 @@ impl<'a> Label<'a> {
         let what = if self.beside {
             format!("Make a second node group beside {group}{place}, labelled `{key}: {value}`")
         } else {
-            format!("Label {group} `{key}: {value}`, where it is declared{place}")
+            format!("Set the label `{key}: {value}` of {group}, where it is declared{place}")
         };
         let text = text.unwrap_or_else(|| {
             format!(

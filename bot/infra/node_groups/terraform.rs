@@ -141,7 +141,7 @@ pub(super) fn find<'a>(
         let body = match hcl::parse(text) {
             Ok(body) => body,
             Err(why) => {
-                nearly.push(format!("`{path}`, which was not read: {why}"));
+                nearly.push(format!("`{path}` (it was not read: {why})"));
                 continue;
             }
         };
@@ -149,7 +149,8 @@ pub(super) fn find<'a>(
             if group.name.is(&wanted.name) {
                 found.push(declaration(repository, path, text, n, &group, label, wanted.kind));
             } else if group.name.may_be(&wanted.name) {
-                nearly.push(format!("`{path}:{}`, whose name is computed", line(text, group.start)));
+                let why = group.blocked.map_or("its name is computed".to_owned(), |(why, _)| why);
+                nearly.push(format!("`{path}:{}` ({why})", line(text, group.start)));
             }
         }
     }

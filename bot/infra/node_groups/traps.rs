@@ -70,11 +70,13 @@ pub(super) fn of(edition: &Edition<'_>, objects: &Objects<'_>, label: &Label<'_>
 }
 
 /// Pods must not ask for slices before there are some.
-pub(super) fn order(edition: &Edition<'_>) -> Option<String> {
+pub(super) fn order(edition: &Edition<'_>, label: &Label<'_>) -> Option<String> {
+    let first = if label.beside { "The second node group" } else { "The node group's label" };
     (!slices(edition).is_empty()).then(|| {
-        "The node group's label comes first: where one merge applies it together with the workloads, their new pods wait \
-         until nodes with slices are there."
-            .to_owned()
+        format!(
+            "{first} comes first: where one merge applies it together with the workloads, their new pods wait until nodes \
+             with slices are there."
+        )
     })
 }
 

@@ -7,6 +7,7 @@ resource "aws_eks_node_group" "gpu" {
 
   labels = merge(local.common_labels, {
     team = "search"
+
     "nvidia.com/mig.config" = "all-2g.10gb"
   })
 

@@ -21,6 +21,7 @@ module "eks" {
 
       labels = {
         team = "search"
+
         "nvidia.com/mig.config" = "all-2g.10gb"
       }
     }

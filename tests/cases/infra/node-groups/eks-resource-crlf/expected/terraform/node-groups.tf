@@ -6,8 +6,8 @@ resource "aws_eks_node_group" "gpu" {
   instance_types  = ["p4d.24xlarge"]
 
   labels = {
-    team                      = "search" # who pays
-    "nvidia.com/mig.config"   = "all-2g.10gb"
+    team                    = "search" # who pays
+    "nvidia.com/mig.config" = "all-2g.10gb"
   }
 
   scaling_config {

@@ -13,7 +13,7 @@ resource "google_container_node_pool" "gpu" {
     labels = {
       team : "search",
       "example.com/tier" : "batch", # nights
-      "nvidia.com/mig.config": "all-2g.10gb",
+      "nvidia.com/mig.config" : "all-2g.10gb",
     }
 
     guest_accelerator {
