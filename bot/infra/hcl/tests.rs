@@ -171,8 +171,11 @@ proptest! {
 
     #[test]
     fn an_edit_changes_one_entry_and_keeps_all_other_bytes(text in file()) {
-        let Ok(before) = parse(&text) else { return Ok(()) };
-        let Ok(changed) = put(&text, &group, "labels", KEY, "all-1g.5gb") else { return Ok(()) };
+        let Ok(before) = parse(&text) else { return Err(TestCaseError::reject("no such text")) };
+        // Too many that are refused would fail the test: most maps can be edited.
+        let Ok(changed) = put(&text, &group, "labels", KEY, "all-1g.5gb") else {
+            return Err(TestCaseError::reject("left to people"));
+        };
         let after = parse(&changed).unwrap();
         let holder = group(&after).unwrap();
         let Ok(Map::Literal { object, .. }) = map(&changed, &holder, "labels") else { panic!("{changed}") };

@@ -109,6 +109,17 @@ impl Name {
     }
 }
 
+/// How a second group is made of the text of one.
+#[derive(Clone, Debug)]
+enum Copy {
+    /// A block of its own, whose name in this language stands there.
+    Block(Option<std::ops::Range<usize>>),
+    /// An entry of a map, under another key.
+    Entry,
+    /// What there is of it stands in several places.
+    No,
+}
+
 /// One declaration of a group in a parsed file.
 struct Group<'b> {
     name: Name,
@@ -121,8 +132,8 @@ struct Group<'b> {
     end: usize,
     /// Where the name stands as a plain string.
     name_at: Option<std::ops::Range<usize>>,
-    /// The block's own name in this language, or the module's key.
-    title_at: Option<std::ops::Range<usize>>,
+    /// How a second group beside it is written.
+    copy: Copy,
     /// Why it is not edited, if so, with the line.
     blocked: Option<(String, usize)>,
     /// Line of a smallest size of 0.
@@ -304,7 +315,12 @@ fn resource<'b>(text: &str, block: &'b Block, kind: NodeGroupKind) -> Option<Gro
             None => unknown(),
         },
     });
-    let place = span(block);
+    // A second group beside one that is part of a cluster is a resource of its own.
+    let (place, copy) = match (row.inside, &holder) {
+        (Inside::Both(_), Ok(Holder::Body(_, start, end))) => (*start..*end, Copy::No),
+        (Inside::Both(_), _) => (span(block), Copy::No),
+        (Inside::Resource | Inside::Labels(_), _) => (span(block), Copy::Block(title(block, 1))),
+    };
     Some(Group {
         name,
         holder,
@@ -312,12 +328,17 @@ fn resource<'b>(text: &str, block: &'b Block, kind: NodeGroupKind) -> Option<Gro
         start: place.start,
         end: place.end,
         name_at: named.and_then(|named| named.get(row.name)).filter(|value| value.is_str()).map(span),
-        title_at: block.labels.get(1).map(|label| match label {
-            hcl_edit::structure::BlockLabel::Ident(ident) => span(ident),
-            hcl_edit::structure::BlockLabel::String(string) => span(string),
-        }),
+        copy,
         blocked: many(text, block).or_else(|| ignored(text, block, row)),
         from_zero: from_zero_in(text, block),
+    })
+}
+
+/// Where a label of a block stands.
+fn title(block: &Block, n: usize) -> Option<std::ops::Range<usize>> {
+    block.labels.get(n).map(|label| match label {
+        hcl_edit::structure::BlockLabel::Ident(ident) => span(ident),
+        hcl_edit::structure::BlockLabel::String(string) => span(string),
     })
 }
 
@@ -433,7 +454,7 @@ fn eks_module<'b>(text: &str, block: &'b Block, found: &mut Vec<Group<'b>>) {
             start: place.start,
             end: place.end,
             name_at: module.get("name").filter(|value| value.is_str()).map(span),
-            title_at: None,
+            copy: Copy::Block(title(block, 0)),
             blocked: many(text, block),
             from_zero: from_zero_in(text, block),
         });
@@ -452,7 +473,7 @@ fn eks_module<'b>(text: &str, block: &'b Block, found: &mut Vec<Group<'b>>) {
             start: place.start,
             end: place.end,
             name_at: None,
-            title_at: None,
+            copy: Copy::No,
             blocked: None,
             from_zero: None,
         });
@@ -479,7 +500,7 @@ fn eks_module<'b>(text: &str, block: &'b Block, found: &mut Vec<Group<'b>>) {
                 start: place.start,
                 end: place.end,
                 name_at: None,
-                title_at: None,
+                copy: Copy::No,
                 blocked: None,
                 from_zero: None,
             });
@@ -501,7 +522,7 @@ fn eks_module<'b>(text: &str, block: &'b Block, found: &mut Vec<Group<'b>>) {
             start: place.start,
             end: place.end,
             name_at: holder.get("name").filter(|value| value.is_str()).map(span),
-            title_at: None,
+            copy: Copy::Entry,
             blocked: many(text, block).or(lost),
             from_zero,
         });
@@ -537,7 +558,7 @@ fn gke_module<'b>(text: &str, block: &'b Block, found: &mut Vec<Group<'b>>) {
             start: place.start,
             end: place.end,
             name_at: pool.get("name").filter(|value| value.is_str()).map(span),
-            title_at: None,
+            copy: Copy::No,
             blocked: many(text, block),
             from_zero,
         });
@@ -589,15 +610,21 @@ fn second(text: &str, n: usize, group: &Group<'_>, label: &Label<'_>, kind: Node
     if kind == NodeGroupKind::Aks {
         name = second_name(&today, label, longest + 1).replace('-', "");
     }
-    let labelled = put(text, n, kind, &group.labels, label.key, label.value);
-    let copy = labelled.ok().and_then(|changed| {
+    let title = match &group.copy {
+        Copy::Block(title) => Some(title.clone()),
+        Copy::Entry => Some(None),
+        Copy::No => None,
+    };
+    let labelled =
+        title.is_some().then(|| put(text, n, kind, &group.labels, label.key, label.value).ok()).flatten();
+    let copy = labelled.and_then(|changed| {
         // The edit stands behind the group's name and title, so that their places hold in the edited text.
         let grown = (group.end + changed.len()).checked_sub(text.len())?;
         let mut copy = changed.get(group.start..grown)?.to_owned();
         let inside = |place: &std::ops::Range<usize>| place.start >= group.start && place.end <= group.end;
         let mut places: Vec<(std::ops::Range<usize>, String)> = Vec::new();
         places.extend(old.filter(inside).map(|place| (place, format!("\"{name}\""))));
-        let title = group.title_at.clone().filter(inside);
+        let title = title.flatten().filter(inside);
         places.extend(title.map(|place| {
             let today = text.get(place.clone()).unwrap_or_default();
             let quote = if today.starts_with('"') { "\"" } else { "" };
@@ -615,8 +642,10 @@ fn second(text: &str, n: usize, group: &Group<'_>, label: &Label<'_>, kind: Node
         Some(copy)
     });
     match copy {
-        Some(copy) if group.title_at.is_some() => format!("{copy}\n"),
-        Some(copy) => format!("# beside the group at line {}\n{name} = {copy}\n", line(text, group.start)),
+        Some(copy) if matches!(group.copy, Copy::Entry) => {
+            format!("# beside the group at line {}\n{name} = {}\n", line(text, group.start), dedented(&copy))
+        }
+        Some(copy) => format!("{copy}\n"),
         None => format!(
             "# a copy of the group at line {} named `{name}`, with\n{} = {{\n  \"{}\" = \"{}\"\n}}\n",
             line(text, group.start),
@@ -625,4 +654,13 @@ fn second(text: &str, n: usize, group: &Group<'_>, label: &Label<'_>, kind: Node
             one_line(label.value)
         ),
     }
+}
+
+/// The lines after the first as far to the left as the last one stands.
+fn dedented(text: &str) -> String {
+    let last = text.rsplit('\n').next().unwrap_or_default();
+    let indent: String = last.chars().take_while(|c| matches!(c, ' ' | '\t')).collect();
+    let lines: Vec<&str> =
+        text.split('\n').map(|line| line.strip_prefix(indent.as_str()).unwrap_or(line)).collect();
+    lines.join("\n")
 }
