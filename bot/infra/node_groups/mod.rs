@@ -126,30 +126,28 @@ fn settle(edition: &Edition<'_>, objects: &Objects<'_>, label: &Label<'_>, draft
             rule.place, label.key
         ));
     }
-    match group {
-        None if carriers.is_empty() => draft.manual(label.by_hand(None, not_found(label, &nearly), None)),
-        None => match carriers.pop().filter(|_| carriers.is_empty() && !label.beside) {
-            Some(rule) => write(label, &rule, draft),
-            None => draft.manual(label.by_hand(None, not_found(label, &nearly), None)),
-        },
-        Some(group) if label.beside => {
+    // One rule may be the source of the value that the nodes carry; the operator's own default may be as well.
+    let only = carriers.len() == 1 && label.previous != Some(UNSET);
+    match (group, carriers.pop()) {
+        (None, None) => draft.manual(label.by_hand(None, not_found(objects, label, &nearly), None)),
+        (None, Some(rule)) if only && !label.beside => write(label, &rule, draft),
+        (None, Some(rule)) => {
+            let why =
+                format!("a rule of NFD sets this label (`{}`), and not for this group alone", rule.place);
+            draft.manual(label.by_hand(None, why, None));
+        }
+        (Some(group), _) if label.beside => {
             let why =
                 "other workloads stay on whole cards of this group, so that its own label must not change"
                     .to_owned();
             draft.manual(label.by_hand(Some(&group.place), why, Some(group.second)));
         }
-        Some(group) if carriers.is_empty() => write(label, &group, draft),
-        Some(group) => {
-            let rule = carriers.remove(0);
-            if sets(&group) || !carriers.is_empty() {
-                let why = format!(
-                    "a rule of NFD sets this label too (`{}`): one of the two must go first",
-                    rule.place
-                );
-                draft.manual(label.by_hand(Some(&group.place), why, Some(group.text)));
-            } else {
-                write(label, &rule, draft);
-            }
+        (Some(group), None) => write(label, &group, draft),
+        (Some(group), Some(rule)) if only && !sets(&group) => write(label, &rule, draft),
+        (Some(group), Some(rule)) => {
+            let why =
+                format!("a rule of NFD sets this label too (`{}`): one of the two must go first", rule.place);
+            draft.manual(label.by_hand(Some(&group.place), why, Some(group.text)));
         }
     }
     if let Some(sentence) = traps::order(edition, label) {
@@ -200,10 +198,11 @@ fn write(label: &Label<'_>, found: &Found<'_>, draft: &mut Draft<'_>) {
     }
 }
 
-fn not_found(label: &Label<'_>, nearly: &[String]) -> String {
+fn not_found(objects: &Objects<'_>, label: &Label<'_>, nearly: &[String]) -> String {
     let Some(group) = label.group else {
         return "the labels of its nodes do not tell which node group it is".to_owned();
     };
+    let nearly: Vec<String> = nearly.iter().cloned().chain(objects.templates(group)).collect();
     let mut why = format!("{group} was not found among the cluster's files");
     if !nearly.is_empty() {
         why.push_str(&format!("; it may be what stands at {}", nearly.join(", ")));
@@ -229,11 +228,13 @@ impl<'a> Label<'a> {
         }
     }
 
-    /// Whether nodes get their value of today, or that of the plan, from here.
+    /// Whether the nodes get their value of today from what says this, or did before it was edited. Nodes without a
+    /// value got none from it.
     fn is_carried(&self, today: &Today) -> bool {
-        match today {
-            Today::Set(today) => today == self.value || self.previous == Some(today.as_str()),
-            Today::Unset | Today::Unknown => false,
+        match (today, self.previous) {
+            (Today::Set(today), Some(UNSET)) => today == UNSET,
+            (Today::Set(today), Some(previous)) => today == previous || today == self.value,
+            (Today::Set(_), None) | (Today::Unset | Today::Unknown, _) => false,
         }
     }
 
@@ -244,7 +245,7 @@ impl<'a> Label<'a> {
         let place = place.map_or_else(String::new, |place| format!(" (`{place}`)"));
         let (key, value) = (one_line(self.key), one_line(self.value));
         let what = if self.beside {
-            format!("Make a second node group beside {group}{place}, labelled `{key}: {value}`")
+            format!("Make a second node group beside {group}{place}, with the label `{key}: {value}`")
         } else {
             format!("Set the label `{key}: {value}` of {group}, where it is declared{place}")
         };
@@ -286,6 +287,22 @@ impl<'a> Objects<'a> {
                 parsed.objects.iter().map(move |object| Declared { file, parsed, object })
             })
             .filter(move |one| super::kinds::group(&one.object.api_version) == group)
+    }
+
+    /// Files that speak of such a group and are no plain manifests.
+    fn templates(&self, group: &NodeGroup) -> Vec<String> {
+        let kinds: &[&str] = match group.kind {
+            NodeGroupKind::Karpenter => &["kind: NodePool"],
+            NodeGroupKind::ClusterApi => &["kind: MachineDeployment", "kind: MachinePool", "kind: Cluster"],
+            NodeGroupKind::Eks | NodeGroupKind::Gke | NodeGroupKind::Aks => &[],
+        };
+        let texts = &self.repository.texts;
+        let files = self.repository.files.values().chain(self.further.values());
+        files
+            .filter(|file| file.parsed.is_err() || helm_chart(texts, file.path).is_some())
+            .filter(|file| kinds.iter().any(|kind| file.text.contains(kind)))
+            .map(|file| format!("`{}` (it is a template, or cannot be read)", file.path))
+            .collect()
     }
 
     /// Names that Kustomize gives an object, and why it is not edited where there is a reason.
