@@ -133,6 +133,34 @@ fn deep_and_broken_texts_are_refused() {
     }
 }
 
+/// A text that is as deep as the parser goes, of every thing that nests: none takes long.
+#[test]
+fn deep_texts_are_read_in_no_time() {
+    let started = std::time::Instant::now();
+    for (open, middle, close) in [
+        ("{ a = ", "1", " }"),
+        ("[", "1", "]"),
+        ("(", "1", ")"),
+        ("\"${", "1", "}\""),
+        ("f(", "1", ")"),
+        ("a[", "1", "]"),
+        ("-", "1", ""),
+        ("!", "1", ""),
+        ("{ for k, v in x : k => ", "1", " }"),
+        ("[for v in ", "x", " : v]"),
+        ("true ? 1 : ", "1", ""),
+        ("{ (", "1", ") = 1 }"),
+        ("merge({ \"${", "1", "}\" = 1 })"),
+    ] {
+        for depth in [15, 31, 60, 70] {
+            let text = format!("a = {}{middle}{}\n", open.repeat(depth), close.repeat(depth));
+            let _ = parse(&text);
+            let _ = parse(&text.replace(middle, "?"));
+        }
+    }
+    assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
+}
+
 fn file() -> impl Strategy<Value = String> {
     let blank = prop_oneof![Just(""), Just(" "), Just("  # c\n  "), Just("\n"), Just(" /* } */ ")];
     let item = (
