@@ -29,6 +29,12 @@ pub(super) fn of(edition: &Edition<'_>, objects: &Objects<'_>, label: &Label<'_>
                         unknown.join(", ")
                     ));
                 }
+                if !slices.is_empty() && !label.beside {
+                    found.push(format!(
+                        "`{place}`: Karpenter may still start a node of this NodePool for a pod that asks for \
+                         `nvidia.com/gpu`; once its cards are cut, the node offers none."
+                    ));
+                }
                 if slices.is_empty() && shares(edition) {
                     found.push(format!(
                         "`{place}`: Karpenter counts `nvidia.com/gpu` by the cards of an instance type, not by shares, and \
@@ -41,14 +47,15 @@ pub(super) fn of(edition: &Edition<'_>, objects: &Objects<'_>, label: &Label<'_>
         NodeGroupKind::Eks => {
             let tags: Vec<String> = slices
                 .iter()
-                .map(|resource| format!("`k8s.io/cluster-autoscaler/node-template/resources/{resource}`"))
+                .map(|resource| format!("k8s.io/cluster-autoscaler/node-template/resources/{resource}"))
+                .filter(|tag| !terraform::says(edition.repository, tag))
+                .map(|tag| format!("`{tag}`"))
                 .collect();
             if !tags.is_empty() {
                 found.extend(terraform::from_zero(edition.repository, group).into_iter().map(|place| {
                     format!(
-                        "`{place}`: the group may have no node. The Cluster Autoscaler then makes the first one for pods \
-                         with slices only if the Auto Scaling group carries {}, with the number of slices a node has as \
-                         value; tags of the node group are not handed on to it.",
+                        "`{place}`: the group may have no node. The Cluster Autoscaler makes the first one for pods with \
+                         slices only if a tag of the Auto Scaling group tells how many a node has: {}. (AWS does not hand tags of a managed node group on to it.)",
                         tags.join(" and ")
                     )
                 }));
