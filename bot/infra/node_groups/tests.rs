@@ -1,16 +1,24 @@
 use std::path::Path;
 
+use proptest::prelude::*;
 use serde_json::json;
+use slicewright_core::plan::Plan;
 
+use super::Label;
 use crate::infra::tests::{plan, scope, tree};
 use crate::infra::{Snapshot, edit};
 
-/// What is left to people in a case, with its text.
-fn by_hand(case: &str) -> String {
+fn case_of(case: &str) -> (Snapshot, Plan) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/infra/node-groups").join(case);
     let snapshot = Snapshot { files: tree(&folder.join("repo")), ..Snapshot::default() };
     let wanted = serde_json::from_slice(&std::fs::read(folder.join("plan.json")).unwrap()).unwrap();
-    let set = edit(&snapshot, &scope(&json!({})), &plan(&wanted));
+    (snapshot, plan(&wanted))
+}
+
+/// What is left to people in a case, with its text.
+fn by_hand(case: &str) -> String {
+    let (snapshot, plan) = case_of(case);
+    let set = edit(&snapshot, &scope(&json!({})), &plan);
     set.manual.iter().map(|change| change.text.clone()).collect()
 }
 
@@ -77,4 +85,53 @@ fn what_is_refused_comes_with_the_text_of_its_own_language() {
     kubeletExtraArgs:
       node-labels: "nvidia.com/mig.config=all-2g.10gb"
     "#);
+}
+
+/// Cases whose files are damaged below: one of each carrier.
+const CASES: &[&str] = &[
+    "karpenter",
+    "karpenter-flow-style",
+    "karpenter-beside",
+    "karpenter-anchor",
+    "nfd-rule",
+    "cluster-api",
+    "cluster-api-listed-options",
+    "eks-module",
+    "gke-module",
+    "aks",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(192))]
+
+    #[test]
+    fn damaged_declarations_are_edited_once_or_left_to_people(
+        case in prop::sample::select(CASES),
+        which in any::<prop::sample::Index>(),
+        at in any::<prop::sample::Index>(),
+        n in 0_usize..24,
+        with in prop_oneof![prop::collection::vec(any::<u8>(), 0..6), "[ \\n:{}\"=&*#|>,-]{0,6}".prop_map(String::into_bytes)],
+    ) {
+        let (mut snapshot, plan) = case_of(case);
+        let path = which.get(&snapshot.files.keys().cloned().collect::<Vec<_>>()).clone();
+        let bytes = snapshot.files.get_mut(&path).unwrap();
+        let at = at.index(bytes.len() + 1);
+        let end = (at + n).min(bytes.len());
+        bytes.splice(at..end, with);
+        let scope = scope(&json!({}));
+        let set = edit(&snapshot, &scope, &plan);
+        prop_assert_eq!(&set, &edit(&snapshot, &scope, &plan));
+        let label = plan.changes.iter().find_map(Label::of).unwrap();
+        let by_hand = set.manual.iter().any(|change| change.what.contains(label.value));
+        let written = snapshot
+            .files
+            .iter()
+            .map(|(path, old)| set.files.get(path).unwrap_or(old))
+            .any(|text| String::from_utf8_lossy(text).contains(label.value));
+        prop_assert!(by_hand || written, "the label is neither set nor left to people");
+        let mut edited = snapshot.clone();
+        edited.files.extend(set.files);
+        let again = edit(&edited, &scope, &plan);
+        prop_assert!(again.files.is_empty(), "{:?}", again.files.keys());
+    }
 }
