@@ -3,7 +3,7 @@
 use slicewright_yaml::{Op, Step};
 
 use super::spot::Spot;
-use super::{Declared, Found, Label, Objects, edit_yaml, second_name};
+use super::{Declared, Found, LONGEST_COPY, Label, Objects, edit_yaml, second_name};
 use crate::infra::repository::Parsed;
 use crate::infra::text::{one_line, yaml};
 use crate::infra::walk::{self, At};
@@ -91,7 +91,11 @@ fn second(one: &Declared<'_>, label: &Label<'_>, way: &[Step]) -> String {
         let root = parsed.at(one.object).ok_or("the object is gone")?;
         let copy = text.get(root.node.span()).unwrap_or_default().trim_end().to_owned();
         // An item of a list stands indented: it is no document of its own.
-        if copy.is_empty() || !one.object.prefix.is_empty() { Err("no copy".to_owned()) } else { Ok(copy) }
+        if copy.is_empty() || copy.len() > LONGEST_COPY || !one.object.prefix.is_empty() {
+            Err("no copy".to_owned())
+        } else {
+            Ok(copy)
+        }
     });
     match copied {
         Ok(copy) => format!("---\n{copy}\n"),

@@ -28,7 +28,7 @@ use super::ManualChange;
 use super::draft::Draft;
 use super::format::{Edition, Format, Reading};
 use super::helm_template::helm_chart;
-use super::repository::{File, Object, Parsed, Repository};
+use super::repository::{File, Object, Parsed, Repository, is_terraform};
 use super::text::{one_line, yaml};
 
 /// Declarations of node groups.
@@ -298,11 +298,17 @@ impl<'a> Objects<'a> {
         };
         let texts = &self.repository.texts;
         let files = self.repository.files.values().chain(self.further.values());
-        files
+        let templates = files
             .filter(|file| file.parsed.is_err() || helm_chart(texts, file.path).is_some())
             .filter(|file| kinds.iter().any(|kind| file.text.contains(kind)))
-            .map(|file| format!("`{}` (it is a template, or cannot be read)", file.path))
-            .collect()
+            .map(|file| format!("`{}` (it is a template, or cannot be read)", file.path));
+        // Terraform applies manifests too: as text, or spelled out in its own language.
+        let bare = kinds.iter().filter_map(|kind| kind.strip_prefix("kind: ")).next();
+        let applied = texts
+            .iter()
+            .filter(|(path, text)| is_terraform(path) && bare.is_some_and(|kind| text.contains(kind)))
+            .map(|(path, _)| format!("`{path}` (a manifest that Terraform applies is not edited)"));
+        templates.chain(applied).collect()
     }
 
     /// Names that Kustomize gives an object, and why it is not edited where there is a reason.
@@ -347,6 +353,9 @@ fn edit_yaml(text: &str, object: &Object, at: &[Step], op: Op) -> Result<String,
     let edit = Edit { document: Document::Index(object.document), at, op, shared: Shared::Refuse };
     slicewright_yaml::edit(text, &[edit]).map_err(|refusal| refusal.to_string())
 }
+
+/// Longest copy of a group that is shown, in bytes; beyond it what differs is said.
+const LONGEST_COPY: usize = 8_000;
 
 /// The name of a second group beside one.
 fn second_name(name: &str, label: &Label<'_>, longest: usize) -> String {

@@ -109,10 +109,16 @@ fn declaration<'a>(
         }),
     };
     let (key, value) = (label.key.to_owned(), label.value.to_owned());
+    // Google's module keeps the labels of its pools by their names.
+    let within = if name.ends_with("labels") { "" } else { "# in `node_pools_labels` of the module\n" };
     Found {
         path: path.to_owned(),
         today,
-        text: format!("{name} = {{\n  \"{}\" = \"{}\"\n}}\n", one_line(label.key), one_line(label.value)),
+        text: format!(
+            "{within}{name} = {{\n  \"{}\" = \"{}\"\n}}\n",
+            one_line(label.key),
+            one_line(label.value)
+        ),
         second: second::text(text, n, group, label, kind),
         effects: vec![in_place(&place, kind)],
         place,
@@ -130,9 +136,7 @@ fn put(
 ) -> Result<String, String> {
     // The text that is edited is read again, so that places of an older text are never used.
     let body = hcl::parse(text)?;
-    let of = |body: &Body| -> Option<usize> { Some(groups(text, body, kind).len()) };
-    let n_groups = of(&body);
-    if n_groups.is_none_or(|n_groups| n >= n_groups) {
+    if n >= groups(text, &body, kind).len() {
         return Err("it is not there any more".to_owned());
     }
     hcl::put(text, &move |body| nth(body, n, kind), name, key, value)

@@ -7,7 +7,7 @@ use slicewright_core::plan::node_group::NodeGroupKind;
 use super::group::{Copy, Group, Name};
 use super::put;
 use crate::infra::hcl::line;
-use crate::infra::node_groups::{Label, second_name};
+use crate::infra::node_groups::{LONGEST_COPY, Label, second_name};
 use crate::infra::text::one_line;
 
 /// A copy of the group under another name, with the label.
@@ -18,23 +18,19 @@ pub(super) fn text(
     label: &Label<'_>,
     kind: NodeGroupKind,
 ) -> String {
-    let (longest, old) = match kind {
-        // AKS takes 12 characters, none of them a dash.
-        NodeGroupKind::Aks => (12, group.name_at.clone()),
-        NodeGroupKind::Gke => (40, group.name_at.clone()),
-        NodeGroupKind::Eks | NodeGroupKind::Karpenter | NodeGroupKind::ClusterApi => {
-            (63, group.name_at.clone())
-        }
-    };
     let today = match &group.name {
         Name::Literal(name) => name.clone(),
         Name::Prefix(name) => name.trim_end_matches('-').to_owned(),
         Name::Computed(..) => String::new(),
     };
-    let mut name = second_name(&today, label, longest);
-    if kind == NodeGroupKind::Aks {
-        name = second_name(&today, label, longest + 1).replace('-', "");
-    }
+    let name = match kind {
+        // AKS takes 12 characters, none of them a dash.
+        NodeGroupKind::Aks => second_name(&today, label, 13).replace('-', ""),
+        NodeGroupKind::Gke => second_name(&today, label, 40),
+        NodeGroupKind::Eks | NodeGroupKind::Karpenter | NodeGroupKind::ClusterApi => {
+            second_name(&today, label, 63)
+        }
+    };
     let title = match &group.copy {
         Copy::Block(title) => Some(title.clone()),
         Copy::Entry => Some(None),
@@ -48,7 +44,7 @@ pub(super) fn text(
         let mut copy = changed.get(group.start..grown)?.to_owned();
         let inside = |place: &Range<usize>| place.start >= group.start && place.end <= group.end;
         let mut places: Vec<(Range<usize>, String)> = Vec::new();
-        places.extend(old.filter(inside).map(|place| (place, format!("\"{name}\""))));
+        places.extend(group.name_at.clone().filter(inside).map(|place| (place, format!("\"{name}\""))));
         let title = title.flatten().filter(inside);
         places.extend(title.map(|place| {
             let today = text.get(place.clone()).unwrap_or_default();
@@ -64,7 +60,7 @@ pub(super) fn text(
             }
             copy.replace_range(from..to, &new);
         }
-        Some(copy)
+        (copy.len() <= LONGEST_COPY).then_some(copy)
     });
     match copy {
         Some(copy) if matches!(group.copy, Copy::Entry) => {
