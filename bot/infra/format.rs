@@ -6,7 +6,7 @@ use slicewright_core::plan::{Change, Plan};
 
 use super::draft::Draft;
 
-use super::{gpu_operator, manifest, nodes};
+use super::{gpu_operator, manifest, node_groups, nodes};
 
 use super::labels::common;
 use super::repository::Repository;
@@ -26,7 +26,7 @@ pub(super) trait Format: Sync {
 
 /// Every format, in the order in which they are read and asked.
 pub(super) const FORMATS: &[&dyn Format] =
-    &[&manifest::Manifests, &gpu_operator::GpuOperator, &nodes::NodeManifests];
+    &[&manifest::Manifests, &gpu_operator::GpuOperator, &node_groups::NodeGroups, &nodes::NodeManifests];
 
 /// What is known while a plan is made true.
 #[derive(Debug)]

@@ -38,6 +38,10 @@ mod own_layouts;
 
 mod nodes;
 
+mod node_groups;
+
+mod hcl;
+
 mod side_effects;
 
 mod rollback;
@@ -252,18 +256,14 @@ fn left_over(change: &Change, why: String) -> ManualChange {
                 })
                 .collect(),
         },
-        Change::LabelGroup { key, value, previous, beside } => ManualChange {
-            what: if *beside {
-                format!("Make a second node group beside this one, labelled `{key}: {value}`")
-            } else {
-                format!("Label the node group `{key}: {value}`, where it is declared")
-            },
-            why: "the group's nodes come and go, so that a label on a node would be gone with it".to_owned(),
-            text: format!(
-                "# in the node group's labels (Karpenter NodePool, Terraform, Cluster API, …){}\n{key}: {value}\n",
-                previous.as_ref().map_or_else(String::new, |old| format!("; today `{old}`"))
-            ),
-        },
+        Change::LabelGroup { key, value, previous, beside, group } => node_groups::Label {
+            key,
+            value,
+            previous: previous.as_deref(),
+            beside: *beside,
+            group: group.as_ref(),
+        }
+        .by_hand(None, why, None),
         Change::SetMigConfig { name, .. } => {
             ManualChange { what: format!("Add the MIG layout `{name}`"), why, text: String::new() }
         }

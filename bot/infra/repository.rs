@@ -156,7 +156,7 @@ impl<'a> Repository<'a> {
             (all || new || listed() || holds(&paths, path)) && !is_protected(path)
         };
         for (path, reason) in &snapshot.skipped {
-            if in_scope(path) && is_yaml(path) {
+            if in_scope(path) && is_read(path) {
                 notes.insert(format!("`{path}` was not read: {reason}"));
             }
         }
@@ -173,20 +173,20 @@ impl<'a> Repository<'a> {
             }
             match std::str::from_utf8(bytes) {
                 Ok(text) if text.starts_with("version https://git-lfs.github.com/spec/") => {
-                    if is_yaml(path) {
+                    if is_read(path) {
                         notes.insert(format!("`{path}` was not read: it is a Git LFS pointer"));
                     }
                 }
                 Ok(text) if text.len() <= MAX_BYTES => {
                     texts.insert(path.as_str(), text);
                 }
-                Ok(text) if is_yaml(path) => {
+                Ok(text) if is_read(path) => {
                     let n_bytes = text.len();
                     notes.insert(format!(
                         "`{path}` was not read: {n_bytes} bytes are more than the {MAX_BYTES} that are read"
                     ));
                 }
-                Err(_) if is_yaml(path) => {
+                Err(_) if is_read(path) => {
                     notes.insert(format!("`{path}` was not read: it is not UTF-8 text"));
                 }
                 Ok(_) | Err(_) => {}
@@ -313,6 +313,16 @@ pub(super) fn is_yaml(path: &str) -> bool {
         || name
             .rsplit_once('.')
             .is_some_and(|(_, end)| end.eq_ignore_ascii_case("yaml") || end.eq_ignore_ascii_case("yml"))
+}
+
+/// Whether the name says that the file holds Terraform's or OpenTofu's language.
+pub(super) fn is_terraform(path: &str) -> bool {
+    path.ends_with(".tf") || path.ends_with(".tofu")
+}
+
+/// Whether a file that cannot be read is worth a note.
+fn is_read(path: &str) -> bool {
+    is_yaml(path) || is_terraform(path)
 }
 
 /// Whether this is the file that makes a folder a Kustomize one.

@@ -341,15 +341,27 @@ impl<'a> Reach<'a> {
     fn label_selectors(&self) -> Vec<String> {
         let mut found = Vec::new();
         for change in &self.edition.plan.changes {
-            let Change::LabelNodes { key, value, nodes } = change else { continue };
+            let (key, value, old, on): (_, _, BTreeSet<&str>, _) = match change {
+                Change::LabelNodes { key, value, nodes } => {
+                    let on = if nodes.len() == 1 { "on one node" } else { "on some nodes" };
+                    (key, value, nodes.values().flatten().map(String::as_str).collect(), on)
+                }
+                Change::LabelGroup { key, value, previous, beside: false, .. } => {
+                    (key, value, previous.iter().map(String::as_str).collect(), "in the whole node group")
+                }
+                Change::LabelGroup { .. }
+                | Change::SetMigConfig { .. }
+                | Change::SetPluginConfig { .. }
+                | Change::SetWorkloadResource { .. }
+                | Change::PinWorkload { .. } => continue,
+            };
             for (id, workload) in &self.edition.declared.workloads {
                 let Some(wanted) = workload.node_selector.get(key).filter(|wanted| *wanted != value) else {
                     continue;
                 };
-                if nodes.values().flatten().any(|old| old == wanted) {
-                    let on = if nodes.len() == 1 { "one node" } else { "some nodes" };
+                if old.contains(wanted.as_str()) {
                     found.push(format!(
-                        "`{}`: {} `{id}` selects `{key}: {wanted}`, a label that the plan changes on {on}.",
+                        "`{}`: {} `{id}` selects `{key}: {wanted}`, a label that the plan changes {on}.",
                         workload.place, id.kind
                     ));
                 }

@@ -19,7 +19,7 @@ use slicewright_core::plan::{Change, Plan};
 
 use super::{ChangeSet, DeployedBy, Scope, Snapshot, edit, read};
 
-fn plan(wanted: &Value) -> Plan {
+pub(super) fn plan(wanted: &Value) -> Plan {
     let mut plan = json!({
         "pool": {"cluster": "dc1", "pool": "a100-40gb"},
         "pool_kind": "static",
@@ -57,7 +57,7 @@ fn deployed_by(wanted: &Value) -> Vec<DeployedBy> {
     flux.into_iter().chain(argo_cd).collect()
 }
 
-fn scope(wanted: &Value) -> Scope {
+pub(super) fn scope(wanted: &Value) -> Scope {
     let text = |key: &str, default: &str| wanted[key].as_str().unwrap_or(default).to_owned();
     let folders = wanted["folders"].as_array().cloned().unwrap_or_default();
     Scope {
@@ -69,7 +69,7 @@ fn scope(wanted: &Value) -> Scope {
     }
 }
 
-fn tree(root: &Path) -> BTreeMap<String, Vec<u8>> {
+pub(super) fn tree(root: &Path) -> BTreeMap<String, Vec<u8>> {
     fn walk(root: &Path, folder: &Path, found: &mut BTreeMap<String, Vec<u8>>) {
         let Ok(entries) = fs::read_dir(folder) else { return };
         for entry in entries {
