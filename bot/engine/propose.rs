@@ -10,6 +10,7 @@ use slicewright_core::plan::pool::Pool;
 use slicewright_core::plan::unsure::unsure;
 use slicewright_core::plan::{Outcome, Plan};
 use slicewright_core::policy::freeze::held;
+use slicewright_core::review::codeowners::{self, CodeOwners};
 use slicewright_core::review::lifecycle::{Action, Own, Wanted, decide};
 use slicewright_core::review::limits::{Limits, Standing};
 use slicewright_core::review::metadata::{Metadata, State, strip};
@@ -366,7 +367,16 @@ fn summary(analysis: &Analysis, changes: &ChangeSet) -> render::ChangeSummary {
             })
             .collect(),
         side_effects: changes.side_effects.clone(),
+        owners: owners(analysis, changes),
     }
+}
+
+/// Whom the repository's CODEOWNERS asks about the files that differ.
+fn owners(analysis: &Analysis, changes: &ChangeSet) -> Vec<String> {
+    let files = &analysis.snapshot.files;
+    let text = codeowners::PLACES.iter().find_map(|path| std::str::from_utf8(files.get(*path)?).ok());
+    let paths = changes.files.keys().map(String::as_str);
+    text.map(|text| CodeOwners::parse(text).of(paths)).unwrap_or_default()
 }
 
 /// The questions with which a reader can check the figures: the peak's pod on the peak's day, and the worst day of

@@ -65,6 +65,9 @@ pub struct ChangeSummary {
     pub by_hand: Vec<ByHand>,
     /// What else the change touches, as sentences.
     pub side_effects: Vec<String>,
+    /// Whom the repository's CODEOWNERS names for these files: `@user`, `@org/team`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub owners: Vec<String>,
 }
 
 /// One changed file.

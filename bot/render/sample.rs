@@ -271,6 +271,7 @@ pub(super) fn mig() -> Sample {
         plan,
         profiles,
         changes: ChangeSummary {
+            owners: vec!["@example/platform".into(), "@example/search".into()],
             files: vec![
                 FileChange { path: "apps/search/classify-svc.yaml".into(), diff: None },
                 FileChange { path: "apps/search/ocr-svc.yaml".into(), diff: Some(diff.into()) },
@@ -460,6 +461,7 @@ pub(super) fn time_slicing() -> Sample {
     plan.confidence = Confidence::Low;
     plan.overrides = vec!["production = no (service, rule 1)".into()];
     sample.changes = ChangeSummary {
+        owners: Vec::new(),
         files: vec![FileChange {
             path: "clusters/dev-use1/gpu-operator/time-slicing-config.yaml".into(),
             diff: None,
