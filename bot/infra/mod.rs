@@ -4,6 +4,8 @@
 
 mod format;
 
+mod deployed;
+
 mod repository;
 
 mod walk;
@@ -58,6 +60,7 @@ use std::collections::BTreeMap;
 use slicewright_core::inventory::Declared;
 use slicewright_core::plan::{Change, Plan};
 
+pub use deployed::DeployedBy;
 use draft::Draft;
 use format::{Edition, FORMATS, Reading};
 use repository::Repository;
@@ -81,6 +84,8 @@ pub struct Scope {
     pub cluster: String,
     /// Folders that hold the cluster's files; empty: the whole repository. Paths end with `/`.
     pub folders: Vec<String>,
+    /// Who says which folders are the cluster's, besides `folders`.
+    pub deployed_by: Vec<DeployedBy>,
     /// Folder for files that the repository does not have yet, ends with `/`.
     pub new_files: String,
     /// Namespace of the GPU Operator when the repository does not say.
