@@ -35,6 +35,7 @@ const PROTECTED: &[&str] = &[
     "bitbucket-pipelines.yml",
     "cloudbuild.yaml",
     "Jenkinsfile",
+    "CODEOWNERS",
 ];
 
 /// Below this size, one thread is faster than several.
