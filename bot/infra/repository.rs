@@ -224,9 +224,12 @@ impl<'a> Repository<'a> {
             .values()
             .filter_map(|file| Some((file, file.parsed.as_ref().ok()?)))
             .flat_map(|(file, parsed)| parsed.objects.iter().map(move |object| (file, parsed, object)))
-            .filter(|(file, _, object)| {
-                self.foreign.is_empty() || !self.foreign.contains(&(file.path.to_owned(), object.line))
-            })
+            .filter(|(file, _, object)| !self.is_foreign(file.path, object))
+    }
+
+    /// Whether an object in this cluster's files is another cluster's.
+    pub(super) fn is_foreign(&self, path: &str, object: &Object) -> bool {
+        !self.foreign.is_empty() && self.foreign.contains(&(path.to_owned(), object.line))
     }
 
     /// Parses the YAML files that hold one of `words` and were not parsed at first.

@@ -83,7 +83,10 @@ fn found<'a>(
         };
     }
     match bootstrap(objects, one, root) {
-        Ok(template) => kubelet(&template, one, label, shared),
+        Ok(template) => {
+            let shared = shared.or_else(|| objects.names(&template).1);
+            kubelet(&template, one, label, shared)
+        }
         Err(why) => refused(one, label, shared.unwrap_or(why)),
     }
 }

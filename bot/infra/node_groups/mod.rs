@@ -13,6 +13,8 @@ mod terraform;
 
 mod spot;
 
+mod shared;
+
 mod traps;
 
 #[cfg(test)]
@@ -286,7 +288,10 @@ impl<'a> Objects<'a> {
             .flat_map(|(file, parsed)| {
                 parsed.objects.iter().map(move |object| Declared { file, parsed, object })
             })
-            .filter(move |one| super::kinds::group(&one.object.api_version) == group)
+            .filter(move |one| {
+                super::kinds::group(&one.object.api_version) == group
+                    && !self.repository.is_foreign(one.file.path, one.object)
+            })
     }
 
     /// Files that speak of such a group and are no plain manifests.
@@ -313,18 +318,14 @@ impl<'a> Objects<'a> {
 
     /// Names that Kustomize gives an object, and why it is not edited where there is a reason.
     fn names(&self, one: &Declared<'_>) -> (BTreeSet<String>, Option<String>) {
-        let variants = self.repository.overlays().variants(one.file.path, one.object);
-        let why = match variants.as_slice() {
-            [] | [_] => variants
-                .first()
-                .and_then(|variant| variant.patched.as_ref())
-                .map(|patch| format!("the patch at `{patch}` speaks about it too")),
-            several => {
-                let roots: BTreeSet<String> = several
-                    .iter()
-                    .filter_map(|one| one.root.as_ref())
-                    .map(|root| format!("`{root}`"))
-                    .collect();
+        let variants = self.repository.variants(one.file.path, one.object);
+        let roots: BTreeSet<String> =
+            variants.iter().filter_map(|one| one.root.as_ref()).map(|root| format!("`{root}`")).collect();
+        let patch = variants.iter().find_map(|variant| variant.patched.as_ref());
+        let why = match (patch, variants.len()) {
+            (Some(patch), _) => Some(format!("the patch at `{patch}` speaks about it too")),
+            (None, 0 | 1) => shared::users(self.repository, one.file.path),
+            (None, _) => {
                 let roots: Vec<String> = roots.into_iter().collect();
                 Some(format!("several kustomizations take it: {}", roots.join(", ")))
             }

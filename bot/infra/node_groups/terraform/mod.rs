@@ -188,12 +188,13 @@ fn groups<'b>(text: &str, body: &'b Body, kind: NodeGroupKind) -> Vec<Group<'b>>
     found
 }
 
-/// Why a file is not this cluster's alone: its folder is a module that is called more than once.
+/// Why a file is not this cluster's alone: its folder is a module that is called more than once, or from elsewhere.
 fn several_callers(repository: &Repository<'_>, path: &str) -> Option<String> {
     let folder = parent(path);
     let mut callers = Vec::new();
-    for (other, text) in repository.texts.iter().filter(|(other, _)| is_terraform(other)) {
-        if !text.contains("source") || parent(other) == folder {
+    let mut foreign = false;
+    for (other, text) in repository.texts.iter().chain(&repository.elsewhere) {
+        if !is_terraform(other) || !text.contains("source") || parent(other) == folder {
             continue;
         }
         let Ok(body) = hcl::parse(text) else { continue };
@@ -202,14 +203,18 @@ fn several_callers(repository: &Repository<'_>, path: &str) -> Option<String> {
             let local = source.starts_with("./") || source.starts_with("../");
             if local && resolve(parent(other), source).as_deref() == Some(folder) {
                 let n = if many(text, block).is_some() { 2 } else { 1 };
+                foreign |= !repository.texts.contains_key(other);
                 callers
                     .extend(std::iter::repeat_n(format!("`{other}:{}`", line(text, span(block).start)), n));
             }
         }
     }
-    if callers.len() < 2 {
+    if callers.len() < 2 && !foreign {
         return None;
     }
     callers.dedup();
-    Some(format!("its folder is a module that makes several groups: {}", callers.join(", ")))
+    Some(format!(
+        "its folder is a module that is called from several places, or from outside of the cluster's files: {}",
+        callers.join(", ")
+    ))
 }
