@@ -2,12 +2,14 @@
 //!
 //! Only files whose text names something of interest are parsed; the others are parsed when somebody asks for them.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use std::sync::OnceLock;
 
 use slicewright_yaml::{MAX_BYTES, Node, RefusalKind, Step, Stream};
 
-use super::kustomize::Overlays;
+use super::kustomize::{Graph, Overlays};
 use super::walk::{self, At};
 use super::{Scope, Snapshot};
 
@@ -45,6 +47,8 @@ pub(super) struct Repository<'a> {
     pub(super) scope: &'a Scope,
     /// Texts of the scope, YAML or not, by path.
     pub(super) texts: BTreeMap<&'a str, &'a str>,
+    /// Texts of the whole repository, to see who else reads a file; never edited.
+    pub(super) all: BTreeMap<&'a str, &'a str>,
     /// Parsed files by path.
     pub(super) files: BTreeMap<&'a str, File<'a>>,
     /// What was not read, as sentences with the place.
@@ -52,6 +56,9 @@ pub(super) struct Repository<'a> {
     /// Paths that exist and were not read; nothing is written over them.
     pub(super) unread: BTreeSet<&'a str>,
     overlays: OnceLock<Overlays>,
+    graph: OnceLock<Graph>,
+    /// Files that Kustomize reads, by path.
+    parsed: RefCell<BTreeMap<String, Result<Rc<Parsed>, String>>>,
 }
 
 /// One parsed file.
@@ -153,7 +160,14 @@ impl<'a> Repository<'a> {
                 notes.insert(format!("`{path}` was not read: {reason}"));
             }
         }
+        let mut all = BTreeMap::new();
         for (path, bytes) in &snapshot.files {
+            if is_plain_path(path)
+                && let Ok(text) = std::str::from_utf8(bytes)
+                && text.len() <= MAX_BYTES
+            {
+                all.insert(path.as_str(), text);
+            }
             if !in_scope(path) {
                 continue;
             }
@@ -206,7 +220,17 @@ impl<'a> Repository<'a> {
                 notes.insert(format!("`{}` names a GPU and was not read: {reason}", file.path));
             }
         }
-        Self { scope, texts, files, notes, unread, overlays: OnceLock::new() }
+        Self {
+            scope,
+            texts,
+            all,
+            files,
+            notes,
+            unread,
+            overlays: OnceLock::new(),
+            graph: OnceLock::new(),
+            parsed: RefCell::default(),
+        }
     }
 
     /// Every object of every parsed file, in the order of paths.
@@ -241,6 +265,21 @@ impl<'a> Repository<'a> {
     /// How Kustomize treats the files.
     pub(super) fn overlays(&self) -> &Overlays {
         self.overlays.get_or_init(|| Overlays::new(self))
+    }
+
+    /// Which kustomizations of the whole repository read which files.
+    pub(super) fn graph(&self) -> &Graph {
+        self.graph.get_or_init(|| Graph::new(&self.all))
+    }
+
+    /// A file of the whole repository, parsed once.
+    pub(super) fn parsed(&self, path: &str, text: &str) -> Result<Rc<Parsed>, String> {
+        let known = self.parsed.borrow().get(path).cloned();
+        known.unwrap_or_else(|| {
+            let parsed = Parsed::new(text).map(Rc::new);
+            self.parsed.borrow_mut().insert(path.to_owned(), parsed.clone());
+            parsed
+        })
     }
 
     /// The namespace that an object ends up in, if all ways to it agree.
