@@ -144,7 +144,7 @@ impl Format for Manifests {
 
 impl Finding {
     /// What becomes of this under the name of `workload`. `None`: it is another one.
-    fn variant(&self, workload: &WorkloadId) -> Option<&Variant> {
+    pub(super) fn variant(&self, workload: &WorkloadId) -> Option<&Variant> {
         self.variants.iter().filter(|_| self.object.kind == workload.kind).find(|variant| {
             variant.name == workload.name && variant.namespace.as_deref() == Some(&workload.namespace)
         })

@@ -65,7 +65,8 @@ impl Carrier {
                 document: Document::Index(self.document),
                 at: at.clone(),
                 op: op.clone(),
-                shared: Shared::Refuse,
+                // What aliases change along with it is in this patch alone, and the rendering shows it.
+                shared: Shared::Edit,
             })
             .collect();
         let outer = files.text(self.path()).unwrap_or_default();
@@ -75,18 +76,25 @@ impl Carrier {
                 let document = Document::Index(*document);
                 match slicewright_yaml::edit_embedded(outer, &document, at, &edits) {
                     Ok(changed) => Ok(changed),
-                    // In quotes: the string is written anew, in the quotes that it has.
                     Err(refusal) if refusal.kind == RefusalKind::NotAMapping => {
                         let inner = slicewright_yaml::edit(&self.text(files)?, &edits)
                             .map_err(|refusal| refusal.to_string())?;
-                        let op = Op::Set { value: Value::String(inner) };
-                        let whole = Edit { document, at: at.clone(), op, shared: Shared::Refuse };
-                        slicewright_yaml::edit(outer, &[whole]).map_err(|refusal| refusal.to_string())
+                        self.replaced(files, inner)
                     }
                     Err(refusal) => Err(refusal.to_string()),
                 }
             }
         }
+    }
+
+    /// The file with another text for the patch: a string is written anew, in the quotes that it has.
+    fn replaced(&self, files: &Files<'_>, text: String) -> Result<String, String> {
+        let Source::Inline { path, document, at, .. } = &self.source else { return Ok(text) };
+        let document = Document::Index(*document);
+        let op = Op::Set { value: Value::String(text) };
+        let edit = Edit { document, at: at.clone(), op, shared: Shared::Refuse };
+        slicewright_yaml::edit(files.text(path).unwrap_or_default(), &[edit])
+            .map_err(|refusal| refusal.to_string())
     }
 
     /// Lets the patch ask for `to` wherever it asks for `from`. `None`: it does not.
@@ -109,6 +117,10 @@ impl Carrier {
     pub(super) fn with(&self, files: &Files<'_>, deltas: &[Delta], aim: Aim<'_>) -> Result<String, String> {
         let mut files = files.clone();
         let path = self.path().to_owned();
+        if self.operations && self.text(&files)?.starts_with('[') {
+            let text = in_json(&self.text(&files)?, deltas)?;
+            return self.replaced(&files, text);
+        }
         if self.operations {
             for delta in deltas {
                 let op = Op::Append { value: operation(delta) };
@@ -118,8 +130,9 @@ impl Carrier {
         } else {
             for (at, value) in leaves(deltas) {
                 let text = self.text(&files)?;
-                let edit = merged(&text, self.document, &at, value, aim)?;
-                files = files.with(&path, self.edit(&files, &[edit])?);
+                if let Some(edit) = merged(&text, self.document, &at, value, aim)? {
+                    files = files.with(&path, self.edit(&files, &[edit])?);
+                }
             }
         }
         Ok(files.text(&path).unwrap_or_default().to_owned())
@@ -142,7 +155,9 @@ fn renames(at: &At<'_>, way: &mut Vec<String>, from: &str, to: &str, edits: &mut
     }
     for (key, value) in at.entries() {
         way.push(key.to_owned());
-        if is_request(way, from) && !value.node.is_null() {
+        // What is reached through an alias or a merge key follows the text that it stands for.
+        let borrowed = value.node.via().alias || value.node.via().merge;
+        if is_request(way, from) && !value.node.is_null() && !borrowed {
             edits.push((value.path.clone(), Op::RenameKey { to: to.to_owned() }));
         }
         renames(&value, way, from, to, edits);
@@ -203,6 +218,37 @@ fn operation(delta: &Delta) -> Value {
     }
 }
 
+/// A list of operations in JSON with some more at its end, on lines of their own where the others have them. Kustomize
+/// takes a list that starts with a bracket for JSON, not for YAML.
+fn in_json(text: &str, deltas: &[Delta]) -> Result<String, String> {
+    let end = text.rfind(']').ok_or("the list of operations has no end")?;
+    let (before, after) = text.split_at(end);
+    let items = before.trim_end();
+    let between = before.get(items.len()..).unwrap_or_default();
+    let separator = if between.contains('\n') {
+        let line = items.rsplit('\n').next().unwrap_or_default();
+        let indent = line.get(..line.len() - line.trim_start().len()).unwrap_or_default();
+        format!("{}{indent}", if between.contains('\r') { "\r\n" } else { "\n" })
+    } else {
+        " ".to_owned()
+    };
+    let mut out = items.to_owned();
+    for delta in deltas {
+        if !out.ends_with('[') {
+            out.push(',');
+        }
+        let quoted = |path: &[Step]| Tree::text(&pointer(path)).json();
+        out.push_str(&separator);
+        out.push_str(&match delta {
+            Delta::Set(path, value) => {
+                format!("{{\"op\": \"add\", \"path\": {}, \"value\": {}}}", quoted(path), value.json())
+            }
+            Delta::Unset(path) => format!("{{\"op\": \"remove\", \"path\": {}}}", quoted(path)),
+        });
+    }
+    Ok(format!("{out}{between}{after}"))
+}
+
 /// The differences as the text of a new JSON patch.
 pub(super) fn operations(deltas: &[Delta]) -> String {
     let mut text = String::new();
@@ -257,14 +303,15 @@ fn flatten(path: &[Step], value: &Tree, found: &mut Vec<(Vec<Step>, Option<Tree>
     }
 }
 
-/// The edit that lets a part of an object say one thing more: containers are found by name, a key goes by null.
+/// The edit that lets a part of an object say one thing more: containers are found by name, a key goes by null. `None`:
+/// it says so already.
 fn merged(
     text: &str,
     document: usize,
     path: &[Step],
     value: Option<Tree>,
     aim: Aim<'_>,
-) -> Result<(Vec<Step>, Op), String> {
+) -> Result<Option<(Vec<Step>, Op)>, String> {
     let parsed = Parsed::new(text)?;
     let mut node = parsed.documents().nth(document);
     let mut tree = Some(aim.wanted);
@@ -309,18 +356,21 @@ fn merged(
                     entries.extend(more);
                 }
                 let entry = Value::Mapping(entries);
-                return Ok(if node.is_some_and(|node| node.is_sequence()) {
+                return Ok(Some(if node.is_some_and(|node| node.is_sequence()) {
                     (at, Op::Append { value: entry })
                 } else {
                     (at, Op::Put { value: Value::Sequence(vec![entry]) })
-                });
+                }));
             }
         }
     }
+    let says = node.map(Tree::new).transpose()?;
     Ok(match value {
-        Some(value) => (at, Op::Put { value: value.value() }),
-        None if whole => (at, Op::Remove),
-        None => (at, Op::Put { value: Value::Null }),
+        Some(value) if says.as_ref() == Some(&value) => None,
+        None if !whole && says == Some(Tree::Null) => None,
+        Some(value) => Some((at, Op::Put { value: value.value() })),
+        None if whole => Some((at, Op::Remove)),
+        None => Some((at, Op::Put { value: Value::Null })),
     })
 }
 

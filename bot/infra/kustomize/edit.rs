@@ -15,7 +15,7 @@ use super::tree::{Delta, Tree, differences};
 use super::{Variant, merge, parent};
 use crate::infra::kinds;
 use crate::infra::manifest::{Finding, find};
-use crate::infra::repository::{Object, Repository, is_plain_path};
+use crate::infra::repository::{Object, Repository, is_kustomization, is_plain_path};
 use crate::infra::text::yaml;
 use crate::infra::workload_edit::{Wish, apply, selects};
 
@@ -35,7 +35,11 @@ pub(in crate::infra) fn edit(
     let Some(root) = &variant.root else {
         let users = graph.users(&finding.path);
         if !users.is_empty() {
-            return Err(shared(&finding.path, &users));
+            return Err(format!(
+                "`{}` is read by {}, outside of the cluster's files",
+                finding.path,
+                listed(&users)
+            ));
         }
         let text = files.text(&finding.path).unwrap_or_default();
         return Ok(BTreeMap::from([(finding.path.clone(), apply(text, finding, wish)?)]));
@@ -45,10 +49,17 @@ pub(in crate::infra) fn edit(
     if users.len() > 1 {
         return Err(format!("`{root}` is used more than once: {}", listed(&users)));
     }
+    let foreign = |user: &&String| is_kustomization(user) && !repository.texts.contains_key(user.as_str());
+    if let Some(user) = users.iter().find(foreign) {
+        return Err(format!("`{root}` is taken in by `{user}`, which is not among the cluster's files"));
+    }
+    if let Some(place) = graph.several(&folder) {
+        return Err(format!("an ApplicationSet may apply `{root}` to more than one cluster (`{place}`)"));
+    }
     let before = render(&files, &folder, Some(&finding.path))?;
     let made = made_of(&before, &finding.path, &finding.object, variant)?;
     if let Some(place) = made.layers.iter().find_map(|layer| graph.patched(layer)) {
-        return Err(format!("Flux patches pods after Kustomize has built them (`{place}`)"));
+        return Err(format!("what applies the overlay patches its pods once more (`{place}`)"));
     }
     if let Some(doubt) = made.doubts.first() {
         return Err(doubt.clone());
@@ -147,6 +158,9 @@ fn listed(users: &BTreeSet<String>) -> String {
     users.iter().map(|user| format!("`{user}`")).collect::<Vec<_>>().join(", ")
 }
 
+/// Writes differences into a copy of the files.
+type Write<'w, 'r> = dyn Fn(&Files<'r>, &[Delta], Aim<'_>) -> Result<Files<'r>, String> + 'w;
+
 /// One workload of one root on its way to what is wanted.
 struct Way<'w, 'r> {
     files: &'w Files<'r>,
@@ -229,9 +243,12 @@ impl<'r> Way<'_, 'r> {
                 Err(why) => last_error = last_error.or(Some(why)),
             }
         }
-        // The innermost kustomization first; the one that lists the object itself only where there is no other.
+        // The innermost kustomization first; components and the one that lists the object only where there is no other.
         let mut layers: Vec<&String> = made.layers.iter().collect();
-        layers.sort_by_key(|layer| layer.as_str() == made.folder());
+        layers.sort_by_key(|layer| {
+            let is_component = self.files.layer(layer).is_ok_and(|layer| layer.is_component);
+            is_component || layer.as_str() == made.folder()
+        });
         for layer in layers {
             let Some(path) =
                 self.files.repository.graph().kustomization(layer).filter(|path| self.owns(path))
@@ -246,8 +263,13 @@ impl<'r> Way<'_, 'r> {
             }
         }
         Err(last_error.unwrap_or_else(|| {
-            let users = self.files.repository.graph().users(&self.finding.path);
-            format!("{}, and no kustomization is this cluster's alone", shared(&self.finding.path, &users))
+            let path = &self.finding.path;
+            let users = self.files.repository.graph().users(path);
+            if users.len() > 1 {
+                format!("{}, and no kustomization above it is this cluster's alone", shared(path, &users))
+            } else {
+                format!("`{path}` and the kustomizations above it are not among the cluster's files")
+            }
         }))
     }
 
@@ -256,7 +278,7 @@ impl<'r> Way<'_, 'r> {
         &self,
         before: &Rendering,
         files: &Files<'r>,
-        write: &dyn Fn(&Files<'r>, &[Delta], Aim<'_>) -> Result<Files<'r>, String>,
+        write: &Write<'_, 'r>,
     ) -> Result<Files<'r>, String> {
         let now = render(files, self.folder, None)?;
         let made = self.made(&now)?;

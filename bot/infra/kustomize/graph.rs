@@ -6,7 +6,16 @@ use slicewright_yaml::Node;
 
 use super::{parent, resolve};
 use crate::infra::repository::{Parsed, is_kustomization, is_yaml};
-use crate::infra::walk;
+use crate::infra::walk::{self, At};
+
+/// Where Flux and Argo CD patch what Kustomize has built.
+const LATE_PATCHES: [&str; 5] = [
+    "spec.patches",
+    "spec.patchesStrategicMerge",
+    "spec.patchesJson6902",
+    "spec.source.kustomize.patches",
+    "spec.sources[].kustomize.patches",
+];
 
 /// The files of a repository and who reads them.
 #[derive(Debug, Default)]
@@ -17,8 +26,10 @@ pub(in crate::infra) struct Graph {
     readers: BTreeMap<String, BTreeSet<String>>,
     /// Manifests of Flux and Argo CD that apply a folder.
     appliers: BTreeMap<String, BTreeSet<String>>,
-    /// Where a manifest of Flux patches what it applies, by folder.
+    /// Where such a manifest patches what it applies, by folder.
     patched: BTreeMap<String, String>,
+    /// Where an ApplicationSet applies one folder more than once, by folder.
+    several: BTreeMap<String, String>,
 }
 
 impl Graph {
@@ -67,17 +78,18 @@ impl Graph {
         let Ok(parsed) = Parsed::new(text) else { return };
         for object in &parsed.objects {
             let Some(root) = parsed.at(object) else { continue };
-            let paths: Vec<Node<'_>> = match (object.kind.as_str(), object.api_version.split_once('/')) {
-                ("Kustomization", Some(("kustomize.toolkit.fluxcd.io", _))) => {
-                    root.down("spec.path").into_iter().map(|at| at.node).collect()
+            let sources: &[&str] = match (object.kind.as_str(), object.api_version.split_once('/')) {
+                ("Kustomization", Some(("kustomize.toolkit.fluxcd.io", _))) => &["spec.path"],
+                ("Application", Some(("argoproj.io", _))) => &["spec.source.path", "spec.sources[].path"],
+                ("ApplicationSet", Some(("argoproj.io", _))) => {
+                    &["spec.template.spec.source.path", "spec.template.spec.sources[].path"]
                 }
-                ("Application", Some(("argoproj.io", _))) => ["spec.source.path", "spec.sources[].path"]
-                    .iter()
-                    .flat_map(|dotted| root.all(dotted))
-                    .map(|at| at.node)
-                    .collect(),
-                _ => Vec::new(),
+                _ => &[],
             };
+            // A path without a variable is the same for whatever the generators list.
+            let n_applied = if object.kind == "ApplicationSet" { applications(&root) } else { Some(1) };
+            let paths: Vec<Node<'_>> =
+                sources.iter().flat_map(|dotted| root.all(dotted)).map(|at| at.node).collect();
             for node in paths {
                 let Some(folder) = node.as_str().and_then(|text| resolve("", text.trim_start_matches('/')))
                 else {
@@ -87,16 +99,14 @@ impl Graph {
                     continue;
                 }
                 let place = format!("{path}:{}", node.line());
+                if n_applied != Some(1) {
+                    self.several.entry(folder.clone()).or_insert_with(|| place.clone());
+                }
                 self.appliers.entry(folder.clone()).or_default().insert(place);
-                for key in
-                    ["spec.patches", "spec.patchesStrategicMerge", "spec.patchesJson6902", "spec.components"]
-                {
-                    if let Some(patches) = root.down(key)
-                        && names_pods(patches.node)
-                    {
-                        self.patched
-                            .entry(folder.clone())
-                            .or_insert(format!("{path}:{}", patches.node.line()));
+                for patches in LATE_PATCHES.iter().flat_map(|dotted| root.all(dotted)) {
+                    if names_pods(patches.node) {
+                        let place = format!("{path}:{}", patches.node.line());
+                        self.patched.entry(folder.clone()).or_insert(place);
                     }
                 }
             }
@@ -108,9 +118,28 @@ impl Graph {
         self.folders.get(folder).map(String::as_str)
     }
 
-    /// Where Flux patches pods after Kustomize has built `folder`.
+    /// Where Flux or Argo CD patches pods after Kustomize has built `folder`.
     pub(super) fn patched(&self, folder: &str) -> Option<&str> {
         self.patched.get(folder).map(String::as_str)
+    }
+
+    /// Where an ApplicationSet applies `folder`, perhaps to more than one cluster.
+    pub(super) fn several(&self, folder: &str) -> Option<&str> {
+        self.several.get(folder).map(String::as_str)
+    }
+
+    /// Every folder whose kustomization reads this file, itself or through others.
+    pub(super) fn above(&self, path: &str) -> BTreeSet<&str> {
+        let mut seen = BTreeSet::new();
+        let mut open = vec![path];
+        while let Some(path) = open.pop() {
+            for folder in self.readers.get(path).into_iter().flatten() {
+                if seen.insert(folder.as_str()) {
+                    open.push(folder);
+                }
+            }
+        }
+        seen
     }
 
     /// What is built or applied with the help of this file or folder: outermost kustomizations, and manifests of Flux
@@ -138,6 +167,14 @@ impl Graph {
         }
         found
     }
+}
+
+/// How many applications a set makes, where it lists them itself.
+fn applications(set: &At<'_>) -> Option<usize> {
+    let generators = set.all("spec.generators[]");
+    let elements =
+        generators.iter().map(|generator| generator.get("list")?.get("elements").map(|at| at.items().len()));
+    elements.sum()
 }
 
 /// Whether a text about patches speaks of what the bot changes.

@@ -15,6 +15,8 @@ pub(super) struct Layer {
     pub(super) path: String,
     /// Position of its document in the file.
     pub(super) document: usize,
+    /// A component, whose patches other kustomizations take in.
+    pub(super) is_component: bool,
     pub(super) namespace: Option<String>,
     pub(super) prefix: String,
     pub(super) suffix: String,
@@ -81,6 +83,7 @@ impl Layer {
         let mut layer = Self {
             path: path.to_owned(),
             document,
+            is_component: walk::text(root, "kind") == Some("Component"),
             namespace: own("namespace").filter(|namespace| !namespace.is_empty()),
             prefix: own("namePrefix").unwrap_or_default(),
             suffix: own("nameSuffix").unwrap_or_default(),

@@ -89,8 +89,14 @@ fn is_deletion(item: &Tree) -> bool {
     item.get("$patch").and_then(Tree::as_str) == Some("delete")
 }
 
+/// The most entries of a list that is merged; real ones have a few.
+const MAX_NAMED: usize = 500;
+
 /// Entries that are new come first, as Kustomize has it.
 fn by_name(items: &mut Vec<Tree>, patch: &[Tree]) -> Result<(), String> {
+    if items.len() > MAX_NAMED || patch.len() > MAX_NAMED {
+        return Err(format!("a list with more than {MAX_NAMED} named entries is not merged here"));
+    }
     let mut new = Vec::new();
     for entry in patch {
         let same = |item: &Tree| item.get("name") == entry.get("name");

@@ -21,7 +21,7 @@ mod pods;
 
 pub(super) use edit::edit;
 pub(super) use graph::Graph;
-pub(super) use pods::{Rendered, further, notes, rendered};
+pub(super) use pods::{Rendered, further, notes, own_patches, rendered};
 
 use std::collections::{BTreeMap, BTreeSet};
 

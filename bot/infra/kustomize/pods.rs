@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::edit::made_of;
+use super::edit::{made_of, patch_name};
 use super::layer::{Source, items};
 use super::render::{Files, Made, Touch, render};
 use super::{Kustomization, Variant, parent};
@@ -113,6 +113,30 @@ pub(in crate::infra) fn further(repository: &Repository<'_>, known: &[Finding]) 
         }
     }
     found
+}
+
+/// Patches that the bot made for one variant of a workload, each with the kustomization that lists it.
+pub(in crate::infra) fn own_patches(
+    repository: &Repository<'_>,
+    edited: &BTreeMap<String, String>,
+    finding: &Finding,
+    variant: &Variant,
+) -> Vec<(String, String)> {
+    let Some(root) = &variant.root else { return Vec::new() };
+    let files = Files { repository, edited: edited.clone() };
+    let Ok(rendering) = render(&files, parent(root), Some(&finding.path)) else { return Vec::new() };
+    let Ok(made) = made_of(&rendering, &finding.path, &finding.object, variant) else { return Vec::new() };
+    let name = patch_name(&finding.object.kind, &finding.object.name);
+    made.touches
+        .iter()
+        .filter_map(|touch| match &touch.entry.source {
+            Source::File(path) if path.rsplit('/').next() == Some(&name) => {
+                let (kustomization, _) = touch.entry.place.rsplit_once(':')?;
+                Some((path.clone(), kustomization.to_owned()))
+            }
+            Source::File(_) | Source::Inline { .. } => None,
+        })
+        .collect()
 }
 
 /// What of the cluster's kustomizations stays unseen, as sentences.

@@ -128,6 +128,9 @@ fn accumulate(
     remote.extend(layer.remote.iter().cloned());
     for resource in &layer.resources {
         if files.text(resource).is_none() {
+            if only.is_some_and(|only| !files.repository.graph().above(only).contains(resource.as_str())) {
+                continue;
+            }
             let mut inner = Vec::new();
             accumulate(files, resource, only, stack, &mut inner, remote)?;
             objects.append(&mut inner);
@@ -240,6 +243,17 @@ fn apply(files: &Files<'_>, entry: &Entry, objects: &mut Vec<Made>) {
         Source::Inline { text, .. } => Parsed::new(text).map(Rc::new),
         Source::File(path) => files.parsed(path),
     };
+    let text = match &entry.source {
+        Source::Inline { text, .. } => text,
+        Source::File(path) => files.text(path).unwrap_or_default(),
+    };
+    let is_json = |text: &str| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
+    let parsed = parsed.and_then(|parsed| {
+        if text.starts_with('[') && !is_json(text) {
+            return Err("it starts as JSON does and is not JSON".to_owned());
+        }
+        Ok(parsed)
+    });
     let parsed = match parsed {
         Ok(parsed) => parsed,
         Err(why) => {

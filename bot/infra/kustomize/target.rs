@@ -52,8 +52,13 @@ impl Target {
         ];
         for (part, values) in one_of {
             let Some(pattern) = self.parts.get(part) else { continue };
-            let regex = anchored(pattern)?;
-            if !values.iter().any(|value| regex.is_match(value)) {
+            let fits = if pattern.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
+                values.contains(pattern)
+            } else {
+                let regex = anchored(pattern)?;
+                values.iter().any(|value| regex.is_match(value))
+            };
+            if !fits {
                 return Ok(false);
             }
         }
