@@ -166,7 +166,7 @@ pub(super) fn findings(repository: &Repository<'_>) -> Vec<Finding> {
         })
         .filter_map(|(file, parsed, object)| {
             let mut finding = find(file.path, parsed, object)?;
-            finding.variants = overlays.variants(file.path, object);
+            finding.variants = kustomize::variants(repository, file.path, object);
             Some(finding)
         })
         .collect();

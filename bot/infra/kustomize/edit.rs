@@ -6,17 +6,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use slicewright_yaml::{Document, Edit, Op, Shared, Step, Value};
-
-use super::carrier::{self, Aim, Carrier};
+use super::addition::add_patch;
+use super::carrier::{Aim, Carrier};
 use super::layer::Source;
 use super::render::{Files, Made, Rendering, render};
 use super::tree::{Delta, Tree, differences};
 use super::{Variant, merge, parent};
-use crate::infra::kinds;
 use crate::infra::manifest::{Finding, find};
-use crate::infra::repository::{Object, Repository, is_kustomization, is_plain_path};
-use crate::infra::text::yaml;
+use crate::infra::repository::{Object, Repository, is_kustomization};
 use crate::infra::workload_edit::{Wish, apply, selects};
 
 /// The files that differ, by path.
@@ -333,118 +330,5 @@ fn names_gpu(carrier: &Carrier, files: &Files<'_>) -> bool {
     match &carrier.source {
         Source::Inline { text, .. } => text.contains("nvidia.com"),
         Source::File(path) => files.text(path).is_some_and(|text| text.contains("nvidia.com")),
-    }
-}
-
-/// The file of a patch that the bot makes, beside its kustomization.
-pub(super) fn patch_name(kind: &str, name: &str) -> String {
-    format!("slicewright-{}-{name}.yaml", kind.to_ascii_lowercase())
-}
-
-/// Adds a patch to a kustomization: inline where all of its patches are, else a file beside it.
-fn add_patch<'r>(
-    files: &Files<'r>,
-    path: &str,
-    made: &Made,
-    deltas: &[Delta],
-    aim: Aim<'_>,
-) -> Result<Files<'r>, String> {
-    let outer = files.text(path).ok_or("its kustomization is gone")?.to_owned();
-    let layer = files.layer(parent(path))?;
-    let (name, namespace) = made.ids.first().ok_or("it has no name")?;
-    let folder = parent(path);
-    let file = patch_name(&made.kind, name);
-    let new = if folder.is_empty() { file.clone() } else { format!("{folder}/{file}") };
-    if !is_plain_path(&new) || name.contains(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '.'))
-    {
-        return Err(format!("`{name}` is not a name that files can have"));
-    }
-    let in_lists = deltas.iter().any(|delta| match delta {
-        Delta::Set(at, _) | Delta::Unset(at) => at.iter().any(|step| matches!(step, Step::Position(_))),
-    });
-    let operations = in_lists && !aim.lists;
-    let text = if operations {
-        carrier::operations(deltas)
-    } else {
-        let mut seed = format!(
-            "apiVersion: {}\nkind: {}\nmetadata:\n  name: {}\n",
-            made.api_version,
-            made.kind,
-            yaml(name)
-        );
-        if let Some(namespace) = namespace {
-            seed.push_str(&format!("  namespace: {}\n", yaml(namespace)));
-        }
-        let carrier = Carrier { source: Source::File(new.clone()), document: 0, operations: false };
-        carrier.with(&files.with(&new, seed), deltas, aim)?
-    };
-    let mut entry = Vec::new();
-    if operations {
-        let version = made.api_version.rsplit('/').next().unwrap_or_default();
-        let group = kinds::group(&made.api_version);
-        let parts = [
-            ("group", Some(group)),
-            ("version", Some(version)),
-            ("kind", Some(made.kind.as_str())),
-            ("name", Some(name.as_str())),
-            ("namespace", namespace.as_deref()),
-        ];
-        let part = |(key, value): (&str, Option<&str>)| Some((key.to_owned(), Value::from(value?)));
-        entry.push(("target".to_owned(), Value::Mapping(parts.into_iter().filter_map(part).collect())));
-    }
-    let style = Style::of(files, path, layer.document)?;
-    let (at, op) = if style == Style::Inline {
-        entry.push(("patch".to_owned(), Value::String(text.trim_end().to_owned())));
-        (vec!["patches".into()], Op::Append { value: Value::Mapping(entry) })
-    } else {
-        if files.repository.all.contains_key(new.as_str()) || files.repository.unread.contains(new.as_str()) {
-            return Err(format!("`{new}` exists already"));
-        }
-        entry.insert(0, ("path".to_owned(), Value::from(file.as_str())));
-        match style {
-            Style::Merges if !operations => {
-                (vec!["patchesStrategicMerge".into()], Op::Append { value: Value::from(file.as_str()) })
-            }
-            Style::Files => (vec!["patches".into()], Op::Append { value: Value::Mapping(entry) }),
-            Style::None | Style::Merges | Style::Inline => {
-                let value = Value::Sequence(vec![Value::Mapping(entry)]);
-                (vec!["patches".into()], Op::Put { value })
-            }
-        }
-    };
-    let edit = Edit { document: Document::Index(layer.document), at, op, shared: Shared::Refuse };
-    let listed = slicewright_yaml::edit(&outer, &[edit]).map_err(|refusal| format!("`{path}`: {refusal}"))?;
-    let files = files.with(path, listed);
-    if style == Style::Inline {
-        return Ok(files);
-    }
-    let text = if outer.contains("\r\n") { text.replace('\n', "\r\n") } else { text };
-    Ok(files.with(&new, text))
-}
-
-/// How a kustomization has its patches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Style {
-    /// No list of patches yet.
-    None,
-    /// `patches`, some of them files.
-    Files,
-    /// `patches`, all of them inline.
-    Inline,
-    /// `patchesStrategicMerge` alone.
-    Merges,
-}
-
-impl Style {
-    fn of(files: &Files<'_>, path: &str, document: usize) -> Result<Self, String> {
-        let parsed = files.parsed(path)?;
-        let root = parsed.documents().nth(document).ok_or("its kustomization is gone")?;
-        let list = |key: &str| root.get(key).filter(|list| list.items().len() > 0);
-        Ok(match (list("patches"), list("patchesStrategicMerge")) {
-            (Some(patches), _) if patches.items().all(|entry| entry.get("patch").is_some()) => Self::Inline,
-            (Some(_), _) => Self::Files,
-            (None, Some(_)) => Self::Merges,
-            (None, None) => Self::None,
-        })
     }
 }

@@ -15,13 +15,15 @@ mod render;
 
 mod carrier;
 
+mod addition;
+
 mod edit;
 
 mod pods;
 
 pub(super) use edit::edit;
 pub(super) use graph::Graph;
-pub(super) use pods::{Rendered, further, notes, own_patches, rendered};
+pub(super) use pods::{Rendered, further, notes, own_patches, rendered, variants};
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::edit::{made_of, patch_name};
+use super::addition::patch_name;
+use super::edit::made_of;
 use super::layer::{Source, items};
 use super::render::{Files, Made, Touch, render};
 use super::{Kustomization, Variant, parent};
@@ -21,6 +22,23 @@ pub(in crate::infra) enum Rendered {
     Unknown(String),
     /// As it comes out; its lines say nothing, its place does.
     Pods(Box<Finding>),
+}
+
+/// What becomes of an object in this cluster. Of roots that make the same of it, those that only other clusters use are
+/// left out: a cluster's folders often hold the overlays of all.
+pub(in crate::infra) fn variants(repository: &Repository<'_>, path: &str, object: &Object) -> Vec<Variant> {
+    let all = repository.overlays().variants(path, object);
+    let id = |variant: &Variant| (variant.name.clone(), variant.namespace.clone());
+    let is_own = |variant: &&Variant| {
+        variant.root.as_ref().is_none_or(|root| {
+            repository.graph().users(parent(root)).iter().any(|user| {
+                let file = user.rsplit_once(':').map_or(user.as_str(), |(file, _)| file);
+                repository.texts.contains_key(file) || repository.texts.contains_key(user.as_str())
+            })
+        })
+    };
+    let own: BTreeSet<_> = all.iter().filter(is_own).map(id).collect();
+    all.iter().filter(|variant| is_own(variant) || !own.contains(&id(variant))).cloned().collect()
 }
 
 /// Renders one variant of an object.
@@ -93,7 +111,7 @@ pub(in crate::infra) fn further(repository: &Repository<'_>, known: &[Finding]) 
                 continue;
             }
             let own = find(path, &parsed, object);
-            let mut variants = overlays.variants(path, object);
+            let mut variants = variants(repository, path, object);
             if own.is_none() {
                 variants.retain(|variant| variant.patched.is_some());
             }
