@@ -1,6 +1,6 @@
 //! A patch as text: where it stands, and the edits that make it say something else about a pod.
 
-use slicewright_yaml::{Document, Edit, Op, RefusalKind, Shared, Step, Value};
+use slicewright_yaml::{Document, Edit, Node, Op, RefusalKind, Shared, Step, Value};
 
 use super::layer::Source;
 use super::merge;
@@ -130,8 +130,9 @@ impl Carrier {
         } else {
             for (at, value) in leaves(deltas) {
                 let text = self.text(&files)?;
-                if let Some(edit) = merged(&text, self.document, &at, value, aim)? {
-                    files = files.with(&path, self.edit(&files, &[edit])?);
+                let edits = merged(&text, self.document, &at, value, aim)?;
+                if !edits.is_empty() {
+                    files = files.with(&path, self.edit(&files, &edits)?);
                 }
             }
         }
@@ -303,21 +304,25 @@ fn flatten(path: &[Step], value: &Tree, found: &mut Vec<(Vec<Step>, Option<Tree>
     }
 }
 
-/// The edit that lets a part of an object say one thing more: containers are found by name, a key goes by null. `None`:
-/// it says so already.
+/// The edits that let a part of an object say one thing more: containers are found by name, a key goes by null. None: it
+/// says so already.
+///
+/// Kustomize puts the containers that a patch names first, so that those before a new one are named too: else they would
+/// change places, and patches that count them would hit another one.
 fn merged(
     text: &str,
     document: usize,
     path: &[Step],
     value: Option<Tree>,
     aim: Aim<'_>,
-) -> Result<Option<(Vec<Step>, Op)>, String> {
+) -> Result<Vec<(Vec<Step>, Op)>, String> {
     let parsed = Parsed::new(text)?;
     let mut node = parsed.documents().nth(document);
     let mut tree = Some(aim.wanted);
     let mut at: Vec<Step> = Vec::new();
     let mut whole = false;
     for (position, step) in path.iter().enumerate() {
+        let above = tree;
         tree = tree.and_then(|tree| tree.step(step));
         let index = match step {
             Step::Key(key) => {
@@ -340,38 +345,47 @@ fn merged(
             node = items.get(index).copied();
             continue;
         }
-        let name = tree
-            .and_then(|tree| tree.get("name"))
-            .and_then(Tree::as_str)
-            .ok_or("one of its containers has no name, by which it could be merged")?;
-        match items.iter().position(|item| item.get("name").and_then(|node| node.as_str()) == Some(name)) {
-            Some(found) => {
-                at.push(found.into());
-                node = items.get(found).copied();
-            }
-            None => {
-                let rest = nested(path.get(position + 1..).unwrap_or_default(), value.as_ref())?;
-                let mut entries = vec![("name".to_owned(), Value::from(name))];
-                if let Value::Mapping(more) = rest {
-                    entries.extend(more);
-                }
-                let entry = Value::Mapping(entries);
-                return Ok(Some(if node.is_some_and(|node| node.is_sequence()) {
-                    (at, Op::Append { value: entry })
-                } else {
-                    (at, Op::Put { value: Value::Sequence(vec![entry]) })
-                }));
+        let named = |item: &Node<'_>| item.get("name").and_then(|name| name.as_str().map(ToOwned::to_owned));
+        let known: Vec<Option<String>> = items.iter().map(named).collect();
+        let name = name_of(tree)?;
+        if let Some(found) = known.iter().position(|known| known.as_deref() == Some(name)) {
+            at.push(found.into());
+            node = items.get(found).copied();
+            continue;
+        }
+        let mut entries = Vec::new();
+        for before in 0..index {
+            let name = name_of(above.and_then(|above| above.step(&before.into())))?;
+            if !known.iter().any(|known| known.as_deref() == Some(name)) {
+                entries.push(Value::Mapping(vec![("name".to_owned(), Value::from(name))]));
             }
         }
+        let mut entry = vec![("name".to_owned(), Value::from(name))];
+        if let Value::Mapping(rest) = nested(path.get(position + 1..).unwrap_or_default(), value.as_ref())? {
+            entry.extend(rest);
+        }
+        entries.push(Value::Mapping(entry));
+        return Ok(if node.is_some_and(|node| node.is_sequence()) {
+            entries.into_iter().map(|value| (at.clone(), Op::Append { value })).collect()
+        } else {
+            vec![(at, Op::Put { value: Value::Sequence(entries) })]
+        });
     }
     let says = node.map(Tree::new).transpose()?;
     Ok(match value {
-        Some(value) if says.as_ref() == Some(&value) => None,
-        None if !whole && says == Some(Tree::Null) => None,
-        Some(value) => Some((at, Op::Put { value: value.value() })),
-        None if whole => Some((at, Op::Remove)),
-        None => Some((at, Op::Put { value: Value::Null })),
+        Some(value) if says.as_ref() == Some(&value) => Vec::new(),
+        None if !whole && says == Some(Tree::Null) => Vec::new(),
+        Some(value) => vec![(at, Op::Put { value: value.value() })],
+        None if whole => vec![(at, Op::Remove)],
+        None => vec![(at, Op::Put { value: Value::Null })],
     })
+}
+
+fn name_of(container: Option<&Tree>) -> Result<&str, String> {
+    container
+        .and_then(|container| container.get("name"))
+        .and_then(Tree::as_str)
+        .ok_or_else(|| "one of its containers has no name, by which it could be merged".to_owned())
 }
 
 fn nested(path: &[Step], value: Option<&Tree>) -> Result<Value, String> {
