@@ -24,9 +24,8 @@ pub(super) fn merges_lists(api_version: &str) -> Result<bool, String> {
 pub(super) fn strategic(tree: &mut Tree, patch: &Tree, lists: bool) -> Result<bool, String> {
     match (patch, directive(patch)?) {
         (Tree::Map(_), Some("delete")) => return Ok(false),
-        (Tree::Map(entries), Some("replace")) => *tree = Tree::Map(without_directive(entries)),
-        (Tree::Map(entries), _) => {
-            if !matches!(tree, Tree::Map(_)) {
+        (Tree::Map(entries), how) => {
+            if how == Some("replace") || !matches!(tree, Tree::Map(_)) {
                 *tree = Tree::Map(BTreeMap::new());
             }
             let Tree::Map(into) = tree else { return Ok(true) };
@@ -41,12 +40,17 @@ pub(super) fn strategic(tree: &mut Tree, patch: &Tree, lists: bool) -> Result<bo
                 let missing = !into.contains_key(&key);
                 let old = into.entry(key.clone()).or_insert(Tree::Null);
                 let kept = match (&value, &mut *old) {
-                    (Tree::List(patch), Tree::List(items)) if lists && is_named(patch) && is_named(items) => {
-                        by_name(items, patch)?;
+                    (Tree::List(patch), old) if lists && is_named(patch) => {
+                        let mut items = match old {
+                            Tree::List(items) if is_named(items) => std::mem::take(items),
+                            Tree::List(_) | Tree::Null | Tree::Scalar { .. } | Tree::Map(_) => Vec::new(),
+                        };
+                        by_name(&mut items, patch)?;
+                        *old = Tree::List(items);
                         true
                     }
                     (Tree::List(patch), old) => {
-                        *old = Tree::List(patch.iter().filter(|item| !is_deletion(item)).cloned().collect());
+                        *old = Tree::List(patch.clone());
                         true
                     }
                     (Tree::Map(_), old) => strategic(old, &value, lists)?,
@@ -176,7 +180,8 @@ fn parent<'t, 'p>(tree: &'t mut Tree, at: &'p [String]) -> Result<(&'t mut Tree,
 fn put(tree: &mut Tree, at: &[String], value: Tree, add: bool) -> Result<(), String> {
     let (parent, last) = parent(tree, at)?;
     match parent {
-        Tree::Map(entries) if add || entries.contains_key(last) => {
+        // Kustomize's library replaces keys of mappings that are not there, too.
+        Tree::Map(entries) => {
             entries.insert(last.clone(), value);
         }
         Tree::List(items) if add => {
@@ -189,9 +194,7 @@ fn put(tree: &mut Tree, at: &[String], value: Tree, add: bool) -> Result<(), Str
         Tree::List(items) => {
             *index(last).and_then(|position| items.get_mut(position)).ok_or("the list is shorter")? = value;
         }
-        Tree::Map(_) | Tree::Null | Tree::Scalar { .. } => {
-            return Err("there is nothing to replace".to_owned());
-        }
+        Tree::Null | Tree::Scalar { .. } => return Err("there is nothing to replace".to_owned()),
     }
     Ok(())
 }
@@ -227,6 +230,14 @@ mod tests {
         check("{limits: {gpu: 1}}", "{limits: {mig: 1}}", true, "{limits: {gpu: 1, mig: 1}}");
         check("{limits: {gpu: 1}}", "{limits: {gpu: null, mig: 1}}", true, "{limits: {mig: 1}}");
         check("{}", "{limits: {gpu: null}}", true, "{limits: {}}");
+        check(
+            "{limits: {gpu: 1}}",
+            "{limits: {$patch: replace, mig: 1, cpu: null}}",
+            true,
+            "{limits: {mig: 1}}",
+        );
+        check("{}", "{l: [{name: a, gpu: null}]}", true, "{l: [{name: a}]}");
+        check("{}", "{l: [{name: a, gpu: null}]}", false, "{l: [{name: a, gpu: null}]}");
     }
 
     #[test]
@@ -252,7 +263,8 @@ mod tests {
             assert_eq!(outcome.ok().map(|()| patched), expected.map(tree), "{op}");
         };
         check("{op: replace, path: /a/b~1c, value: 2}", Some("{a: {b/c: 2}, l: [x, y]}"));
-        check("{op: replace, path: /a/d, value: 2}", None);
+        check("{op: replace, path: /a/d, value: 2}", Some("{a: {b/c: 1, d: 2}, l: [x, y]}"));
+        check("{op: replace, path: /l/2, value: 2}", None);
         check("{op: add, path: /z/d, value: 2}", None);
         check("{op: remove, path: /a/d}", None);
         check("{op: add, path: /l/-, value: z}", Some("{a: {b/c: 1}, l: [x, y, z]}"));
