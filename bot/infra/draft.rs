@@ -32,6 +32,11 @@ impl<'a> Draft<'a> {
         self.changed.get(path).map(String::as_str).or_else(|| self.repository.texts.get(path).copied())
     }
 
+    /// The files that were edited so far.
+    pub(super) fn changed(&self) -> &BTreeMap<String, String> {
+        &self.changed
+    }
+
     /// Puts a file's whole new text.
     pub(super) fn set(&mut self, path: &str, text: String) {
         if self.text(path) != Some(text.as_str()) {

@@ -11,12 +11,12 @@ use super::draft::Draft;
 use super::format::{Edition, Format, Reading};
 use super::helm_template::{self, helm_chart};
 use super::kinds::{self, Carrier, Surge};
-use super::kustomize::Variant;
+use super::kustomize::{self, Rendered, Variant};
 use super::labels::{Labels, Side};
 use super::memory_flags::memory_flags;
 use super::repository::{Object, Parsed, Repository};
 use super::walk::{self, At};
-use super::workload_edit::{Wish, apply, by_hand};
+use super::workload_edit::{Wish, by_hand};
 
 /// Annotation that keeps the bot away from a workload or a namespace.
 pub(super) const OPT_OUT: &str = "slicewright/ignore";
@@ -73,10 +73,9 @@ impl Format for Manifests {
         for finding in findings(repository) {
             let place = &finding.declared.place;
             let name = format!("{} `{}`", finding.object.kind, finding.object.name);
-            let reason = refusal(repository, &finding);
             let mut seen = BTreeSet::new();
             for variant in &finding.variants {
-                // Two ways to a root can make the same object of it; `refusal` has said so.
+                // Two ways to a root can make the same object of it; `refusal` says so.
                 if !seen.insert((&variant.namespace, &variant.name)) {
                     continue;
                 }
@@ -92,15 +91,28 @@ impl Format for Manifests {
                     continue;
                 };
                 let mut declared = finding.declared.clone();
+                let refused = match kustomize::rendered(repository, &finding.path, &finding.object, variant) {
+                    Rendered::AsWritten => refusal(repository, &finding, &finding, variant),
+                    Rendered::NoGpu => continue,
+                    Rendered::Unknown(why) => Some(why),
+                    Rendered::Pods(pods) => {
+                        let refused = refusal(repository, &finding, &pods, variant);
+                        let place = Some(pods.declared.place).filter(|place| !place.is_empty());
+                        declared = DeclaredWorkload {
+                            place: place.unwrap_or(declared.place),
+                            pinned: pods.declared.pinned.and_then(|rule| declared.pinned.or(Some(rule))),
+                            ..pods.declared
+                        };
+                        refused
+                    }
+                };
                 declared.ignored |= variant.ignored || ignored_namespaces.contains(namespace);
-                declared.editable = reason.clone().map_or(Ok(()), Err);
+                declared.editable = refused.map_or(Ok(()), Err);
                 declared.labels = variant.labels(&finding.stated).resolved();
-                if let Some(patch) = &variant.patched {
-                    declared.editable = Err(format!("the patch at `{patch}` speaks about its GPU too"));
-                }
                 reading.add(WorkloadId::new(&finding.object.kind, namespace, &variant.name), declared);
             }
         }
+        kustomize::notes(repository).into_iter().for_each(|note| reading.note(note));
         helm_template::read(repository, reading);
         unknown_kinds(repository, reading);
     }
@@ -113,13 +125,17 @@ impl Format for Manifests {
         open.retain(|change| {
             let Some((workload, wish)) = Wish::of(change) else { return true };
             let written = edition.written_as(workload);
-            let Some(finding) = findings.iter().find(|finding| finding.is(&written)) else { return true };
-            let text = draft.text(&finding.path).unwrap_or_default().to_owned();
-            match apply(&text, finding, &wish) {
-                Ok(changed) => {
-                    draft.set(&finding.path, changed);
+            let Some((finding, variant)) =
+                findings.iter().find_map(|finding| Some((finding, finding.variant(&written)?)))
+            else {
+                return true;
+            };
+            match kustomize::edit(edition.repository, draft.changed(), finding, variant, &wish) {
+                Ok(changed) => changed.into_iter().for_each(|(path, text)| draft.set(&path, text)),
+                Err(why) => {
+                    let place = edition.declared.of(workload).map(|found| found.place.as_str());
+                    draft.manual(by_hand(workload, place, &wish, why));
                 }
-                Err(why) => draft.manual(by_hand(workload, Some(&finding.declared.place), &wish, why)),
             }
             false
         });
@@ -127,29 +143,37 @@ impl Format for Manifests {
 }
 
 impl Finding {
+    /// What becomes of this under the name of `workload`. `None`: it is another one.
+    pub(super) fn variant(&self, workload: &WorkloadId) -> Option<&Variant> {
+        self.variants.iter().filter(|_| self.object.kind == workload.kind).find(|variant| {
+            variant.name == workload.name && variant.namespace.as_deref() == Some(&workload.namespace)
+        })
+    }
+
     /// Whether this declares `workload`.
     pub(super) fn is(&self, workload: &WorkloadId) -> bool {
-        self.object.kind == workload.kind
-            && self.variants.iter().any(|variant| {
-                variant.name == workload.name && variant.namespace.as_deref() == Some(&workload.namespace)
-            })
+        self.variant(workload).is_some()
     }
 }
 
 /// Every declaration of a workload with a GPU, in the order of paths.
 pub(super) fn findings(repository: &Repository<'_>) -> Vec<Finding> {
     let overlays = repository.overlays();
-    repository
+    let mut found: Vec<Finding> = repository
         .objects()
         .filter(|(file, _, _)| {
             helm_chart(&repository.texts, file.path).is_none() && !overlays.patch_files.contains(file.path)
         })
         .filter_map(|(file, parsed, object)| {
             let mut finding = find(file.path, parsed, object)?;
-            finding.variants = repository.variants(file.path, object);
+            let variants = kustomize::variants(repository, file.path, object);
+            finding.variants = repository.with_namespaces(file.path, variants);
             Some(finding)
         })
-        .collect()
+        .collect();
+    let further = kustomize::further(repository, &found);
+    found.extend(further);
+    found
 }
 
 /// One object as a finding, if it is a workload with a GPU.
@@ -377,30 +401,31 @@ fn max_surge(root: &At<'_>, carrier: &Carrier, replicas: Option<u32>) -> Option<
     }
 }
 
-/// Why a finding cannot be edited where it stands, told by trying.
-fn refusal(repository: &Repository<'_>, finding: &Finding) -> Option<String> {
-    if finding.variants.len() > 1 {
-        let roots: Vec<String> = finding
-            .variants
-            .iter()
-            .filter_map(|variant| Some(format!("`{}`", variant.root.as_ref()?)))
-            .collect();
-        return Some(format!(
-            "`{}` is shared by more than one overlay ({}): an edit there would change them all",
-            finding.path,
-            roots.join(", ")
-        ));
+/// Why one variant of a finding cannot be edited, told by trying. `pods` is what is rendered of it.
+fn refusal(
+    repository: &Repository<'_>,
+    finding: &Finding,
+    pods: &Finding,
+    variant: &Variant,
+) -> Option<String> {
+    let same = |other: &&Variant| (&other.name, &other.namespace) == (&variant.name, &variant.namespace);
+    let roots: Vec<String> = finding
+        .variants
+        .iter()
+        .filter(same)
+        .map(|variant| format!("`{}`", variant.root.as_deref().unwrap_or(&finding.path)))
+        .collect();
+    if roots.len() > 1 {
+        return Some(format!("more than one overlay makes it of `{}`: {}", finding.path, roots.join(", ")));
     }
-    if finding.claims {
+    if pods.claims {
         return Some("its pods claim devices by dynamic resource allocation as well".to_owned());
     }
-    let text = repository.texts.get(finding.path.as_str())?;
-    let resources: BTreeSet<&str> =
-        finding.requests.iter().map(|request| request.resource.as_str()).collect();
+    let resources: BTreeSet<&str> = pods.requests.iter().map(|request| request.resource.as_str()).collect();
     let pin = BTreeMap::new();
     resources.into_iter().find_map(|from| {
         let wish = Wish { from, to: "nvidia.com/mig-0g.0gb", count: None, pin: &pin };
-        apply(text, finding, &wish).err()
+        kustomize::edit(repository, &BTreeMap::new(), finding, variant, &wish).err()
     })
 }
 

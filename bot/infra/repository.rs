@@ -2,13 +2,15 @@
 //!
 //! Only files whose text names something of interest are parsed; the others are parsed when somebody asks for them.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use std::sync::OnceLock;
 
 use slicewright_yaml::{MAX_BYTES, Node, RefusalKind, Step, Stream};
 
 use super::deployed::{Deployed, Given, deployed, holds};
-use super::kustomize::{Overlays, Variant};
+use super::kustomize::{Graph, Overlays, Variant};
 use super::walk::{self, At};
 use super::{Scope, Snapshot};
 
@@ -47,8 +49,8 @@ pub(super) struct Repository<'a> {
     pub(super) scope: &'a Scope,
     /// Texts of the scope, YAML or not, by path.
     pub(super) texts: BTreeMap<&'a str, &'a str>,
-    /// Texts outside of the scope, by path; never edited.
-    pub(super) elsewhere: BTreeMap<&'a str, &'a str>,
+    /// Texts of the whole repository, to see who else reads a file; never edited.
+    pub(super) all: BTreeMap<&'a str, &'a str>,
     /// Parsed files by path.
     pub(super) files: BTreeMap<&'a str, File<'a>>,
     /// What was not read, as sentences with the place.
@@ -60,6 +62,9 @@ pub(super) struct Repository<'a> {
     /// Namespaces that whoever deploys a folder gives to its objects, by folder.
     namespaces: BTreeMap<String, Given>,
     overlays: OnceLock<Overlays>,
+    graph: OnceLock<Graph>,
+    /// Files that Kustomize reads, by path.
+    parsed: RefCell<BTreeMap<String, Result<Rc<Parsed>, String>>>,
 }
 
 /// One parsed file.
@@ -148,13 +153,13 @@ impl<'a> Repository<'a> {
     /// Reads the scope's part of a snapshot.
     pub(super) fn new(snapshot: &'a Snapshot, scope: &'a Scope) -> Self {
         let mut texts = BTreeMap::new();
-        let mut elsewhere = all_texts(snapshot);
-        let Deployed { paths, mut notes, foreign, namespaces } = deployed(&elsewhere, &scope.deployed_by);
+        let all = all_texts(snapshot);
+        let Deployed { paths, mut notes, foreign, namespaces } = deployed(&all, &scope.deployed_by);
         let in_scope = |path: &str| {
-            let all = scope.folders.is_empty() && scope.deployed_by.is_empty();
+            let everything = scope.folders.is_empty() && scope.deployed_by.is_empty();
             let new = !scope.new_files.is_empty() && path.starts_with(scope.new_files.as_str());
             let listed = || scope.folders.iter().any(|folder| path.starts_with(folder.as_str()));
-            (all || new || listed() || holds(&paths, path)) && !is_protected(path)
+            (everything || new || listed() || holds(&paths, path)) && !is_protected(path)
         };
         for (path, reason) in &snapshot.skipped {
             if in_scope(path) && is_read(path) {
@@ -193,7 +198,6 @@ impl<'a> Repository<'a> {
                 Ok(_) | Err(_) => {}
             }
         }
-        elsewhere.retain(|path, _| !in_scope(path) && !is_protected(path));
         let unread = snapshot
             .skipped
             .keys()
@@ -215,7 +219,19 @@ impl<'a> Repository<'a> {
                 notes.insert(format!("`{}` names a GPU and was not read: {reason}", file.path));
             }
         }
-        Self { scope, texts, elsewhere, files, notes, unread, foreign, namespaces, overlays: OnceLock::new() }
+        Self {
+            scope,
+            texts,
+            all,
+            files,
+            notes,
+            unread,
+            foreign,
+            namespaces,
+            overlays: OnceLock::new(),
+            graph: OnceLock::new(),
+            parsed: RefCell::default(),
+        }
     }
 
     /// Every object of every parsed file that is not another cluster's, in the order of paths.
@@ -258,9 +274,13 @@ impl<'a> Repository<'a> {
         self.overlays.get_or_init(|| Overlays::new(self))
     }
 
-    /// What an object becomes, once for every way to a root; never empty.
+    /// What an object becomes by Kustomize and by who deploys it, once for every way to a root; never empty.
     pub(super) fn variants(&self, path: &str, object: &Object) -> Vec<Variant> {
-        let mut variants = self.overlays().variants(path, object);
+        self.with_namespaces(path, self.overlays().variants(path, object))
+    }
+
+    /// These variants of an object with the namespaces that whoever deploys them gives.
+    pub(super) fn with_namespaces(&self, path: &str, mut variants: Vec<Variant>) -> Vec<Variant> {
         for variant in variants.iter_mut().filter(|_| !self.namespaces.is_empty()) {
             let root = variant.root.as_deref().unwrap_or(path);
             let folders = root.match_indices('/').map(|(at, _)| &root[..=at]).chain(["/"]);
@@ -274,6 +294,26 @@ impl<'a> Repository<'a> {
             }
         }
         variants
+    }
+
+    /// Texts outside of the scope, by path; never edited.
+    pub(super) fn elsewhere(&self) -> impl Iterator<Item = (&&'a str, &&'a str)> {
+        self.all.iter().filter(|(path, _)| !self.texts.contains_key(**path) && !is_protected(path))
+    }
+
+    /// Which kustomizations of the whole repository read which files.
+    pub(super) fn graph(&self) -> &Graph {
+        self.graph.get_or_init(|| Graph::new(&self.all))
+    }
+
+    /// A file of the whole repository, parsed once.
+    pub(super) fn parsed(&self, path: &str, text: &str) -> Result<Rc<Parsed>, String> {
+        let known = self.parsed.borrow().get(path).cloned();
+        known.unwrap_or_else(|| {
+            let parsed = Parsed::new(text).map(Rc::new);
+            self.parsed.borrow_mut().insert(path.to_owned(), parsed.clone());
+            parsed
+        })
     }
 
     /// The namespace that an object ends up in, if all ways to it agree.

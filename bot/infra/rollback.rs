@@ -1,6 +1,8 @@
 //! The file that says the way back: the plan's steps, and labels and resources as they were.
 //!
-//! Made from the plan alone, so that an edited repository gets the same file.
+//! Made from the plan, and from patches that the edited repository holds too, so that it gets the same file.
+
+use std::collections::BTreeSet;
 
 use slicewright_core::ids::slug;
 use slicewright_core::plan::{Change, Plan, Step};
@@ -9,9 +11,12 @@ use super::ManualChange;
 use super::draft::Draft;
 use super::format::Edition;
 use super::frame;
+use super::kustomize;
+use super::manifest;
 use super::node_groups::Label;
 use super::nodes::is_node_name;
 use super::text::{fenced, one_line, shell};
+use super::workload_edit::Wish;
 
 const MIG_LABEL: &str = "nvidia.com/mig.config";
 
@@ -21,7 +26,7 @@ pub(super) fn write(edition: &Edition<'_>, draft: &mut Draft<'_>) {
     if plan.changes.is_empty() {
         return;
     }
-    let text = match text(plan) {
+    let text = match text(plan, &made_patches(edition, draft)) {
         Ok(text) => text,
         Err(why) => {
             draft.manual(by_hand(plan, why, String::new()));
@@ -38,11 +43,35 @@ fn by_hand(plan: &Plan, why: String, text: String) -> ManualChange {
     ManualChange { what: format!("Keep the way back for pool `{}` somewhere", plan.pool), why, text }
 }
 
-fn text(plan: &Plan) -> Result<String, String> {
+/// Lines about patches of Kustomize that the bot made for the plan's workloads, now or before.
+fn made_patches(edition: &Edition<'_>, draft: &Draft<'_>) -> Vec<String> {
+    let repository = edition.repository;
+    let is_made = |path: &str| path.rsplit('/').next().is_some_and(|name| name.starts_with("slicewright-"));
+    if !repository.all.keys().any(|path| is_made(path)) && !draft.changed().keys().any(|path| is_made(path)) {
+        return Vec::new();
+    }
+    let findings = manifest::findings(repository);
+    let mut lines = BTreeSet::new();
+    for (workload, _) in edition.plan.changes.iter().filter_map(Wish::of) {
+        let written = edition.written_as(workload);
+        let found = findings.iter().find_map(|finding| Some((finding, finding.variant(&written)?)));
+        let Some((finding, variant)) = found else { continue };
+        for (file, kustomization) in kustomize::own_patches(repository, draft.changed(), finding, variant) {
+            lines.insert(format!(
+                "{} {workload}: if the change made {file}, remove it and its entry in {kustomization}",
+                workload.kind
+            ));
+        }
+    }
+    lines.into_iter().collect()
+}
+
+fn text(plan: &Plan, made: &[String]) -> Result<String, String> {
     let steps: Vec<minijinja::Value> = plan.rollback.iter().map(step).collect();
     let labels: Vec<String> = plan.changes.iter().flat_map(old_labels).collect();
     let groups: Vec<String> = plan.changes.iter().filter_map(old_group).collect();
-    let resources: Vec<String> = plan.changes.iter().filter_map(old_resource).collect();
+    let mut resources: Vec<String> = plan.changes.iter().filter_map(old_resource).collect();
+    resources.extend_from_slice(made);
     let block = |language: &str, lines: &[String]| {
         if lines.is_empty() { String::new() } else { fenced(language, lines) }
     };

@@ -412,7 +412,7 @@ fn product_label(model_name: &str) -> String {
 /// repository, as monitoring is often declared for all clusters in one place.
 fn counters(repository: &Repository<'_>) -> Vec<String> {
     let mut found = Vec::new();
-    for (path, text) in repository.texts.iter().chain(&repository.elsewhere) {
+    for (path, text) in repository.texts.iter().chain(repository.elsewhere()) {
         let searched = is_yaml(path)
             || [".json", ".jsonnet", ".libsonnet", ".tpl", ".rules"].iter().any(|end| path.ends_with(end));
         if !searched || text.len() > MAX_SEARCHED {

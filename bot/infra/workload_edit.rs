@@ -110,15 +110,8 @@ pub(super) fn apply(text: &str, finding: &Finding, wish: &Wish<'_>) -> Result<St
             let root = before.at(&Object { prefix: Vec::new(), ..finding.object.clone() });
             let old =
                 root.and_then(|root| root.node.at(&at)).and_then(|node| node.as_str().map(ToOwned::to_owned));
-            match old {
-                Some(old) if old == *value => continue,
-                Some(old) if key == PRODUCT && product(&old) == product(value) => {}
-                Some(old) => {
-                    return Err(format!(
-                        "its node selector asks for `{key}: {old}`, the plan needs `{value}`"
-                    ));
-                }
-                None => {}
+            if selects(old.as_deref(), key, value)? {
+                continue;
             }
             edits.push((at, Op::Put { value: value.as_str().into() }, false));
         }
@@ -129,6 +122,17 @@ pub(super) fn apply(text: &str, finding: &Finding, wish: &Wish<'_>) -> Result<St
     let changed = write(text, finding.object.document, &edits)?;
     check(&finding.path, &before, &changed, &finding.object, wish)?;
     Ok(changed)
+}
+
+/// Whether a node selector that asks for `old` under `key` does so for `value` already; the reason says that it asks
+/// for nodes of another kind.
+pub(super) fn selects(old: Option<&str>, key: &str, value: &str) -> Result<bool, String> {
+    match old {
+        Some(old) if old == value => Ok(true),
+        Some(old) if key == PRODUCT && product(old) == product(value) => Ok(false),
+        Some(old) => Err(format!("its node selector asks for `{key}: {old}`, the plan needs `{value}`")),
+        None => Ok(false),
+    }
 }
 
 /// A product label without what sharing appends to it.

@@ -3,7 +3,7 @@
 //!
 //! Every case of `tests/cases/infra` whose changes are about workloads is rendered before and after: each folder with a
 //! kustomization by `kubectl kustomize`, and the releases that `render.json` names by `helm template`. A case that Kustomize
-//! cannot build says why in `not-built.txt`, and that it is so is checked.
+//! must not build says why in `not-built.txt`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -195,7 +195,7 @@ fn edits_render_as_they_are_meant() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
-    assert!(n_built > 5, "{n_built} kustomizations and {n_charts} charts were rendered");
+    assert!(n_built > 60, "{n_built} kustomizations and {n_charts} charts were rendered");
 }
 
 /// Files of a tree that a kustomization merges into others: parts of objects.

@@ -13,8 +13,7 @@ use crate::infra::walk::At;
 pub(super) fn users(repository: &Repository<'_>, path: &str) -> Option<String> {
     let taken = takers(repository, path);
     let elsewhere: Vec<String> = repository
-        .elsewhere
-        .iter()
+        .elsewhere()
         .filter(|(other, _)| is_kustomization(other))
         .filter(|(other, text)| {
             let Ok(parsed) = Parsed::new(text) else { return false };
@@ -29,7 +28,7 @@ pub(super) fn users(repository: &Repository<'_>, path: &str) -> Option<String> {
         ));
     }
     let mut deployers: Vec<(usize, String)> = Vec::new();
-    for (other, text) in repository.texts.iter().chain(&repository.elsewhere) {
+    for (other, text) in repository.texts.iter().chain(repository.elsewhere()) {
         let worth = is_yaml(other)
             && (text.contains("kustomize.toolkit.fluxcd.io") || text.contains("argoproj.io"))
             && text.contains("path:");

@@ -193,7 +193,7 @@ fn several_callers(repository: &Repository<'_>, path: &str) -> Option<String> {
     let folder = parent(path);
     let mut callers = Vec::new();
     let mut foreign = false;
-    for (other, text) in repository.texts.iter().chain(&repository.elsewhere) {
+    for (other, text) in repository.texts.iter().chain(repository.elsewhere()) {
         if !is_terraform(other) || !text.contains("source") || parent(other) == folder {
             continue;
         }

@@ -1,0 +1,215 @@
+//! Which kustomizations of the whole repository read which files, so that an edit for one cluster reaches no other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use slicewright_yaml::Node;
+
+use super::{parent, resolve};
+use crate::infra::repository::{Parsed, is_kustomization, is_yaml};
+use crate::infra::walk::{self, At};
+
+/// Where Flux and Argo CD patch what Kustomize has built.
+const LATE_PATCHES: [&str; 5] = [
+    "spec.patches",
+    "spec.patchesStrategicMerge",
+    "spec.patchesJson6902",
+    "spec.source.kustomize.patches",
+    "spec.sources[].kustomize.patches",
+];
+
+/// The files of a repository and who reads them.
+#[derive(Debug, Default)]
+pub(in crate::infra) struct Graph {
+    /// Path of the kustomization, by folder without a slash at the end.
+    folders: BTreeMap<String, String>,
+    /// Folders whose kustomization names this file or folder.
+    readers: BTreeMap<String, BTreeSet<String>>,
+    /// Manifests of Flux and Argo CD that apply a folder.
+    appliers: BTreeMap<String, BTreeSet<String>>,
+    /// Where such a manifest patches what it applies, by folder.
+    patched: BTreeMap<String, String>,
+    /// Where an ApplicationSet applies one folder more than once, by folder.
+    several: BTreeMap<String, String>,
+}
+
+impl Graph {
+    pub(in crate::infra) fn new(texts: &BTreeMap<&str, &str>) -> Self {
+        let mut graph = Self::default();
+        for path in texts.keys().filter(|path| is_kustomization(path)) {
+            graph.folders.insert(parent(path).to_owned(), (*path).to_owned());
+        }
+        for (folder, path) in graph.folders.clone() {
+            let text = texts.get(path.as_str()).copied().unwrap_or_default();
+            let mut read = |name: &str| {
+                // Generators write `key=path`.
+                let name = name.split_once('=').map_or(name, |(_, path)| path);
+                if let Some(target) = resolve(&folder, name)
+                    && target != folder
+                    && (texts.contains_key(target.as_str()) || graph.folders.contains_key(&target))
+                {
+                    graph.readers.entry(target).or_default().insert(folder.clone());
+                }
+            };
+            match Parsed::new(text) {
+                Ok(parsed) => parsed.documents().for_each(|root| {
+                    walk::every(root, &mut |_, node| {
+                        if let Some(text) = node.as_str().filter(|text| !text.contains('\n')) {
+                            read(text);
+                        }
+                    });
+                }),
+                // What does not parse may read whatever it names.
+                Err(_) => text
+                    .split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',' | '[' | ']'))
+                    .filter(|word| !word.is_empty())
+                    .for_each(&mut read),
+            }
+        }
+        for (path, text) in texts {
+            let names_one = text.contains("kustomize.toolkit.fluxcd.io") || text.contains("argoproj.io");
+            if is_yaml(path) && names_one && text.contains("path") {
+                graph.read_appliers(path, text);
+            }
+        }
+        graph
+    }
+
+    fn read_appliers(&mut self, path: &str, text: &str) {
+        let Ok(parsed) = Parsed::new(text) else { return };
+        for object in &parsed.objects {
+            let Some(root) = parsed.at(object) else { continue };
+            let sources: &[&str] = match (object.kind.as_str(), object.api_version.split_once('/')) {
+                ("Kustomization", Some(("kustomize.toolkit.fluxcd.io", _))) => &["spec.path"],
+                ("Application", Some(("argoproj.io", _))) => &["spec.source.path", "spec.sources[].path"],
+                ("ApplicationSet", Some(("argoproj.io", _))) => {
+                    &["spec.template.spec.source.path", "spec.template.spec.sources[].path"]
+                }
+                _ => &[],
+            };
+            // A path without a variable is the same for whatever the generators list.
+            let n_applied = if object.kind == "ApplicationSet" { applications(&root) } else { Some(1) };
+            let paths: Vec<Node<'_>> =
+                sources.iter().flat_map(|dotted| root.all(dotted)).map(|at| at.node).collect();
+            for node in paths {
+                let Some(folder) = node.as_str().and_then(|text| resolve("", text.trim_start_matches('/')))
+                else {
+                    continue;
+                };
+                if !self.folders.contains_key(&folder) {
+                    continue;
+                }
+                let place = format!("{path}:{}", node.line());
+                if n_applied != Some(1) {
+                    self.several.entry(folder.clone()).or_insert_with(|| place.clone());
+                }
+                self.appliers.entry(folder.clone()).or_default().insert(place);
+                for patches in LATE_PATCHES.iter().flat_map(|dotted| root.all(dotted)) {
+                    if names_pods(patches.node) {
+                        let place = format!("{path}:{}", patches.node.line());
+                        self.patched.entry(folder.clone()).or_insert(place);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The path of a folder's kustomization.
+    pub(super) fn kustomization(&self, folder: &str) -> Option<&str> {
+        self.folders.get(folder).map(String::as_str)
+    }
+
+    /// Where Flux or Argo CD patches pods after Kustomize has built `folder`.
+    pub(super) fn patched(&self, folder: &str) -> Option<&str> {
+        self.patched.get(folder).map(String::as_str)
+    }
+
+    /// Where an ApplicationSet applies `folder`, perhaps to more than one cluster.
+    pub(super) fn several(&self, folder: &str) -> Option<&str> {
+        self.several.get(folder).map(String::as_str)
+    }
+
+    /// Every folder whose kustomization reads this file, itself or through others.
+    pub(super) fn above(&self, path: &str) -> BTreeSet<&str> {
+        let mut seen = BTreeSet::new();
+        let mut open = vec![path];
+        while let Some(path) = open.pop() {
+            for folder in self.readers.get(path).into_iter().flatten() {
+                if seen.insert(folder.as_str()) {
+                    open.push(folder);
+                }
+            }
+        }
+        seen
+    }
+
+    /// What is built or applied with the help of this file or folder: outermost kustomizations, and manifests of Flux
+    /// and Argo CD that apply one on the way. Empty: no kustomization reads it.
+    pub(super) fn users(&self, path: &str) -> BTreeSet<String> {
+        let mut found = BTreeSet::new();
+        let mut seen = BTreeSet::new();
+        let mut open: Vec<String> = self.readers.get(path).into_iter().flatten().cloned().collect();
+        if is_kustomization(path) {
+            open.push(parent(path).to_owned());
+        } else if self.folders.contains_key(path) {
+            open.push(path.to_owned());
+        }
+        while let Some(folder) = open.pop() {
+            if !seen.insert(folder.clone()) {
+                continue;
+            }
+            let appliers = self.appliers.get(&folder);
+            let above = self.readers.get(&folder);
+            found.extend(appliers.into_iter().flatten().cloned());
+            open.extend(above.into_iter().flatten().cloned());
+            if appliers.is_none() && above.is_none() {
+                found.extend(self.folders.get(&folder).cloned());
+            }
+        }
+        found
+    }
+}
+
+/// How many applications a set makes, where it lists them itself.
+fn applications(set: &At<'_>) -> Option<usize> {
+    let generators = set.all("spec.generators[]");
+    let elements =
+        generators.iter().map(|generator| generator.get("list")?.get("elements").map(|at| at.items().len()));
+    elements.sum()
+}
+
+/// Whether a text about patches speaks of what the bot changes.
+fn names_pods(node: Node<'_>) -> bool {
+    let words =
+        |text: &str| ["resources", "nvidia.com", "nodeSelector"].iter().any(|word| text.contains(word));
+    let mut found = false;
+    walk::every(node, &mut |key, node| {
+        found |= key.is_some_and(words) || node.as_str().is_some_and(words);
+    });
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_are_the_outermost_kustomizations_and_what_applies_them() {
+        let flux = "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: apps}\nspec: {path: ./overlays/b}\n";
+        let texts = BTreeMap::from([
+            ("base/kustomization.yaml", "resources: [a.yaml]\n"),
+            ("base/a.yaml", "kind: A\n"),
+            ("overlays/a/kustomization.yaml", "resources: [../../base]\n"),
+            ("overlays/b/kustomization.yaml", "resources: [../../base]\npatches: [{path: p.yaml}]\n"),
+            ("overlays/b/p.yaml", "kind: A\n"),
+            ("clusters/dc1/apps.yaml", flux),
+        ]);
+        let graph = Graph::new(&texts);
+        let check = |path: &str, expected: &[&str]| {
+            assert_eq!(graph.users(path).iter().collect::<Vec<_>>(), expected, "{path}");
+        };
+        check("base/a.yaml", &["clusters/dc1/apps.yaml:4", "overlays/a/kustomization.yaml"]);
+        check("overlays/b/p.yaml", &["clusters/dc1/apps.yaml:4"]);
+        check("overlays/a", &["overlays/a/kustomization.yaml"]);
+        check("clusters/dc1/apps.yaml", &[]);
+    }
+}
