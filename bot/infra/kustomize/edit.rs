@@ -260,6 +260,14 @@ impl<'r> Way<'_, 'r> {
                 Err(why) => last_error = last_error.or(Some(why)),
             }
         }
+        // Operations that run after all of these may undo them, so that what is missing can only stand in their list.
+        for carrier in carriers.iter().rev().filter(|carrier| carrier.operations) {
+            let write =
+                |files: &Files<'r>, deltas: &[Delta], aim: Aim<'_>| files_with(carrier, files, deltas, aim);
+            if let Ok(after) = self.finish(&before, self.files, &write) {
+                return Ok(after);
+            }
+        }
         Err(last_error.unwrap_or_else(|| {
             let path = &self.finding.path;
             let users = self.files.repository.graph().users(path);

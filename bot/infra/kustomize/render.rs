@@ -380,7 +380,7 @@ impl Made {
         Parsed::new(&self.tree.json().to_string())
     }
 
-    /// The files that were read for it: its own, and those of patches.
+    /// The folder of its file.
     pub(super) fn folder(&self) -> &str {
         parent(&self.path)
     }
