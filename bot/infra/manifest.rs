@@ -284,12 +284,7 @@ fn read_pod(
     }
     for toleration in pod.all("tolerations[]") {
         let part = |key: &str| walk::text(toleration.node, key);
-        tolerations.insert(match (part("key"), part("operator"), part("value")) {
-            (None, _, _) => "*".to_owned(),
-            (Some(key), Some("Exists"), _) => key.to_owned(),
-            (Some(key), _, Some(value)) => format!("{key}={value}"),
-            (Some(key), _, None) => format!("{key}="),
-        });
+        tolerations.insert(self::toleration(part("key"), part("operator"), part("value")));
     }
     let terms = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[].matchExpressions[]";
     for term in pod.all(terms) {
@@ -300,6 +295,16 @@ fn read_pod(
                     .filter_map(|value| Some((value.node.line(), value.node.as_str()?.to_owned()))),
             );
         }
+    }
+}
+
+/// A toleration as its key, or its key and value; `*` for all.
+pub(super) fn toleration(key: Option<&str>, operator: Option<&str>, value: Option<&str>) -> String {
+    match (key, operator, value) {
+        (None, _, _) => "*".to_owned(),
+        (Some(key), Some("Exists"), _) => key.to_owned(),
+        (Some(key), _, Some(value)) => format!("{key}={value}"),
+        (Some(key), _, None) => format!("{key}="),
     }
 }
 
@@ -336,7 +341,7 @@ fn opts_out(object: &At<'_>) -> bool {
         .is_some_and(|value| value.eq_ignore_ascii_case("true"))
 }
 
-fn ignored_namespaces(repository: &Repository<'_>) -> BTreeSet<String> {
+pub(super) fn ignored_namespaces(repository: &Repository<'_>) -> BTreeSet<String> {
     repository
         .objects()
         .filter(|(_, _, object)| object.kind == "Namespace")
@@ -373,6 +378,15 @@ fn max_surge(root: &At<'_>, carrier: &Carrier, replicas: Option<u32>) -> Option<
         Surge::Rollout if walk::down(root.node, "spec.strategy.blueGreen").is_some() => Some(replicas),
         Surge::Rollout => stated("spec.strategy.canary.maxSurge", "25%"),
         Surge::LeaderWorkerSet => stated("spec.rolloutStrategy.rollingUpdateConfiguration.maxSurge", "0"),
+        Surge::Unknown => None,
+    }
+}
+
+/// Extra pods while a workload rolls that says nothing about it.
+pub(super) fn rolling(surge: Surge, replicas: Option<u32>) -> Option<u32> {
+    match surge {
+        Surge::Never | Surge::DaemonSet | Surge::LeaderWorkerSet => Some(0),
+        Surge::Deployment | Surge::Rollout => share_of("25%", replicas.unwrap_or(1)),
         Surge::Unknown => None,
     }
 }
@@ -415,6 +429,8 @@ fn unknown_kinds(repository: &Repository<'_>, reading: &mut Reading) {
         }
         for object in &parsed.objects {
             if kinds::carrier(&object.api_version, &object.kind).is_none()
+                && !(matches!(object.kind.as_str(), "HelmRelease" | "Application")
+                    && repository.helm().holds_values(file.path))
                 && let Some(line) = parsed.at(object).and_then(|root| first_gpu(root.node))
             {
                 reading.note(format!(
@@ -425,6 +441,7 @@ fn unknown_kinds(repository: &Repository<'_>, reading: &mut Reading) {
             }
         }
         if parsed.objects.is_empty()
+            && !repository.helm().holds_values(file.path)
             && let Some(line) = parsed.documents().find_map(first_gpu)
         {
             reading.note(format!(

@@ -18,6 +18,8 @@ mod memory_flags;
 
 mod helm_template;
 
+mod helm;
+
 mod kustomize;
 
 mod labels;
@@ -214,7 +216,12 @@ fn may_edit(edition: &Edition<'_>, change: &Change, draft: &mut Draft<'_>) -> bo
         Some(found) => match &found.editable {
             Ok(()) => true,
             Err(why) => {
-                draft.manual(workload_edit::by_hand(workload, Some(&found.place), &wish, why.clone()));
+                let mut manual = workload_edit::by_hand(workload, Some(&found.place), &wish, why.clone());
+                let written = edition.written_as(workload);
+                if let Some(text) = helm::text_by_hand(edition.repository, &written, &wish) {
+                    manual.text = text;
+                }
+                draft.manual(manual);
                 false
             }
         },

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use slicewright_yaml::{MAX_BYTES, Node, RefusalKind, Step, Stream};
 
+use super::helm::Helm;
 use super::kustomize::Overlays;
 use super::walk::{self, At};
 use super::{Scope, Snapshot};
@@ -43,6 +44,8 @@ const SMALL: usize = 64;
 #[derive(Debug)]
 pub(super) struct Repository<'a> {
     pub(super) scope: &'a Scope,
+    /// All files, also those of other clusters.
+    pub(super) snapshot: &'a Snapshot,
     /// Texts of the scope, YAML or not, by path.
     pub(super) texts: BTreeMap<&'a str, &'a str>,
     /// Parsed files by path.
@@ -52,6 +55,7 @@ pub(super) struct Repository<'a> {
     /// Paths that exist and were not read; nothing is written over them.
     pub(super) unread: BTreeSet<&'a str>,
     overlays: OnceLock<Overlays>,
+    helm: OnceLock<Helm>,
 }
 
 /// One parsed file.
@@ -206,7 +210,16 @@ impl<'a> Repository<'a> {
                 notes.insert(format!("`{}` names a GPU and was not read: {reason}", file.path));
             }
         }
-        Self { scope, texts, files, notes, unread, overlays: OnceLock::new() }
+        Self {
+            scope,
+            snapshot,
+            texts,
+            files,
+            notes,
+            unread,
+            overlays: OnceLock::new(),
+            helm: OnceLock::new(),
+        }
     }
 
     /// Every object of every parsed file, in the order of paths.
@@ -241,6 +254,11 @@ impl<'a> Repository<'a> {
     /// How Kustomize treats the files.
     pub(super) fn overlays(&self) -> &Overlays {
         self.overlays.get_or_init(|| Overlays::new(self))
+    }
+
+    /// The releases of Helm charts, and the workloads that their values speak about.
+    pub(super) fn helm(&self) -> &Helm {
+        self.helm.get_or_init(|| Helm::new(self))
     }
 
     /// The namespace that an object ends up in, if all ways to it agree.

@@ -11,6 +11,11 @@ use crate::ids::WorkloadId;
 pub struct Declared {
     /// Workloads found, with where their GPU request stands or why it cannot be edited.
     pub workloads: BTreeMap<WorkloadId, DeclaredWorkload>,
+    /// Further ids that a declaration of `workloads` may have in the cluster, where the repository does not say which:
+    /// the values of a Helm chart from elsewhere do not name the kind that the chart makes. A workload that is declared
+    /// under its own id is not looked for here.
+    #[serde(default)]
+    pub aliases: BTreeMap<WorkloadId, WorkloadId>,
     /// GPU Operator settings found in the repository or stated in the configuration.
     pub operator: Operator,
     /// Where node labels live.
@@ -22,7 +27,11 @@ pub struct Declared {
 impl Declared {
     /// The workload's declaration, with the id that it stands under in the repository.
     pub fn find(&self, id: &WorkloadId) -> Option<(WorkloadId, &DeclaredWorkload)> {
-        id.declared_as().find_map(|id| self.workloads.get(&id).map(|declared| (id, declared)))
+        let own = id.declared_as().find_map(|id| self.workloads.get(&id).map(|declared| (id, declared)));
+        own.or_else(|| {
+            let id = self.aliases.get(id)?;
+            Some((id.clone(), self.workloads.get(id)?))
+        })
     }
 
     /// The workload's declaration.
