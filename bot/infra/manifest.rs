@@ -15,6 +15,7 @@ use super::kustomize::Variant;
 use super::labels::{Labels, Side};
 use super::memory_flags::memory_flags;
 use super::repository::{Object, Parsed, Repository};
+use super::serving_runtime;
 use super::walk::{self, At};
 use super::workload_edit::{Wish, apply, by_hand};
 
@@ -43,6 +44,10 @@ pub(super) struct Finding {
     pub(super) stated: Labels,
     /// Node selector terms on the product label outside of `nodeSelector`, as `line: value`.
     pub(super) affinity: Vec<(usize, String)>,
+    /// KServe selects this runtime for models that name none.
+    pub(super) auto_select: bool,
+    /// Something else of the object speaks against an edit.
+    obstacle: Option<String>,
     /// A pod template claims devices by dynamic resource allocation.
     pub(super) claims: bool,
     pub(super) variants: Vec<Variant>,
@@ -63,6 +68,8 @@ pub(super) struct GpuRequest {
     /// `limits` or `requests`.
     pub(super) side: &'static str,
     pub(super) line: usize,
+    /// Written as `name` and `quantity` rather than as key and value.
+    pub(super) named: bool,
     /// Reached through an alias or a merge key: the text stands elsewhere.
     pub(super) borrowed: bool,
 }
@@ -74,6 +81,9 @@ impl Format for Manifests {
             let place = &finding.declared.place;
             let name = format!("{} `{}`", finding.object.kind, finding.object.name);
             let reason = refusal(repository, &finding);
+            if finding.object.kind == serving_runtime::KIND {
+                continue;
+            }
             let mut seen = BTreeSet::new();
             for variant in &finding.variants {
                 // Two ways to a root can make the same object of it; `refusal` has said so.
@@ -101,6 +111,7 @@ impl Format for Manifests {
                 reading.add(WorkloadId::new(&finding.object.kind, namespace, &variant.name), declared);
             }
         }
+        serving_runtime::read(repository, reading);
         helm_template::read(repository, reading);
         unknown_kinds(repository, reading);
     }
@@ -162,6 +173,9 @@ pub(super) fn find(path: &str, parsed: &Parsed, object: &Object) -> Option<Findi
     for container in &containers {
         gpu_requests(container, &mut requests);
     }
+    for resources in carrier.resources.iter().flat_map(|dotted| root.all(dotted)) {
+        gpu_sides(&resources, "", &mut requests);
+    }
     let mut labels = BTreeMap::new();
     let mut node_selector = BTreeMap::new();
     let mut tolerations = BTreeSet::new();
@@ -183,7 +197,10 @@ pub(super) fn find(path: &str, parsed: &Parsed, object: &Object) -> Option<Findi
             for container in &inside {
                 gpu_requests(container, &mut requests);
             }
-            let holds = requests.len() > before || (beside && *dotted == "spec.predictor");
+            if let Some(gpu) = carrier.named.and_then(|key| pod.get(key)) {
+                named_gpu(&gpu, &mut requests);
+            }
+            let holds = requests.len() > before || (beside && carrier.pods.first() == Some(dotted));
             if holds {
                 containers.extend(inside);
                 claims |= pod.get("resourceClaims").is_some_and(|claims| claims.node.items().len() > 0);
@@ -231,6 +248,11 @@ pub(super) fn find(path: &str, parsed: &Parsed, object: &Object) -> Option<Findi
         labels,
         stated,
         affinity,
+        auto_select: root
+            .all("spec.supportedModelFormats[]")
+            .iter()
+            .any(|format| walk::text(format.node, "autoSelect") == Some("true")),
+        obstacle: kinds::obstacle(&object.kind, &root),
         claims,
         variants: Vec::new(),
         declared,
@@ -253,8 +275,32 @@ pub(super) fn is_gpu(resource: &str) -> bool {
 
 fn gpu_requests(container: &At<'_>, found: &mut Vec<GpuRequest>) {
     let name = walk::text(container.node, "name").unwrap_or_default();
+    if let Some(resources) = container.get("resources") {
+        gpu_sides(&resources, name, found);
+    }
+}
+
+/// A GPU as `name` and `quantity`.
+fn named_gpu(gpu: &At<'_>, found: &mut Vec<GpuRequest>) {
+    let (Some(name), Some(quantity)) = (gpu.get("name"), gpu.get("quantity")) else { return };
+    let resource = name.node.as_str().unwrap_or_default();
+    if is_gpu(resource) {
+        found.push(GpuRequest {
+            mapping: gpu.path.clone(),
+            resource: resource.to_owned(),
+            value: quantity.node.as_str().unwrap_or_default().to_owned(),
+            container: String::new(),
+            side: "limits",
+            line: name.node.line(),
+            named: true,
+            borrowed: gpu.node.via().alias || name.node.via().merge || name.node.via().alias,
+        });
+    }
+}
+
+fn gpu_sides(resources: &At<'_>, name: &str, found: &mut Vec<GpuRequest>) {
     for side in ["limits", "requests"] {
-        let Some(mapping) = container.down(&format!("resources.{side}")) else { continue };
+        let Some(mapping) = resources.get(side) else { continue };
         for (key, value) in mapping.entries() {
             if !is_gpu(key) {
                 continue;
@@ -267,6 +313,7 @@ fn gpu_requests(container: &At<'_>, found: &mut Vec<GpuRequest>) {
                 container: name.to_owned(),
                 side,
                 line: value.node.line(),
+                named: false,
                 borrowed: mapping.node.via().alias || via.merge,
             });
         }
@@ -392,7 +439,7 @@ pub(super) fn rolling(surge: Surge, replicas: Option<u32>) -> Option<u32> {
 }
 
 /// Why a finding cannot be edited where it stands, told by trying.
-fn refusal(repository: &Repository<'_>, finding: &Finding) -> Option<String> {
+pub(super) fn refusal(repository: &Repository<'_>, finding: &Finding) -> Option<String> {
     if finding.variants.len() > 1 {
         let roots: Vec<String> = finding
             .variants
@@ -404,6 +451,9 @@ fn refusal(repository: &Repository<'_>, finding: &Finding) -> Option<String> {
             finding.path,
             roots.join(", ")
         ));
+    }
+    if let Some(obstacle) = &finding.obstacle {
+        return Some(obstacle.clone());
     }
     if finding.claims {
         return Some("its pods claim devices by dynamic resource allocation as well".to_owned());

@@ -16,6 +16,8 @@ mod workload_edit;
 
 mod memory_flags;
 
+mod serving_runtime;
+
 mod helm_template;
 
 mod helm;

@@ -29,7 +29,7 @@ impl Declared {
     pub fn find(&self, id: &WorkloadId) -> Option<(WorkloadId, &DeclaredWorkload)> {
         let own = id.declared_as().find_map(|id| self.workloads.get(&id).map(|declared| (id, declared)));
         own.or_else(|| {
-            let id = self.aliases.get(id)?;
+            let id = id.declared_as().find_map(|id| self.aliases.get(&id))?;
             Some((id.clone(), self.workloads.get(id)?))
         })
     }

@@ -162,7 +162,9 @@ pub(super) fn lines_by_hand(
 impl Helm {
     pub(super) fn new(repository: &Repository<'_>) -> Self {
         let mut helm = Self::default();
-        if !repository.texts.values().any(|text| text.contains("nvidia.com/")) {
+        // The second is how a parameter spells it.
+        let signs = ["nvidia.com/", "nvidia\\.com/"];
+        if !repository.texts.values().any(|text| signs.iter().any(|sign| text.contains(sign))) {
             return helm;
         }
         let charts = chart::charts(repository);
