@@ -19,7 +19,7 @@ use slicewright_core::plan::{Change, Plan};
 
 use super::{ChangeSet, Scope, Snapshot, edit, read};
 
-fn plan(wanted: &Value) -> Plan {
+pub(super) fn plan(wanted: &Value) -> Plan {
     let mut plan = json!({
         "pool": {"cluster": "dc1", "pool": "a100-40gb"},
         "pool_kind": "static",

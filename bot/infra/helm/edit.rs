@@ -6,7 +6,7 @@ use slicewright_yaml::{Document, Edit, Op, Shared, Step, Value};
 
 use super::Target;
 use super::release::Release;
-use super::values::{Form, Layer, Nulls, at, merged, parameter, under};
+use super::values::{Form, Layer, Nulls, Tree, at, merged, parameter, under};
 use crate::infra::manifest::{PRODUCT, is_gpu};
 use crate::infra::workload_edit::{Wish, product};
 
@@ -181,13 +181,17 @@ fn pins(
             }
             None => {}
         }
-        let winner = now.get(key.as_str()).map(|found| found.layer);
-        let layer = match (winner, own) {
-            (Some(winner), _) => own_layer(layers, winner)?,
-            (None, own) => {
-                let number = own.or_else(|| layers.len().checked_sub(1)).unwrap_or_default();
-                own_layer(layers, number)?
-            }
+        // Beside what it selects already, else beside the resources.
+        let beside = layers.iter().rposition(|layer| {
+            let filled = |tree: &Tree| matches!(tree, Tree::Map(entries) if !entries.is_empty());
+            layer.locked.is_none()
+                && layer.form != Form::Parameters
+                && layer.get(path).is_some_and(|entry| filled(&entry.tree))
+        });
+        let layer = match (now.get(key.as_str()), beside) {
+            (Some(found), _) => own_layer(layers, found.layer)?,
+            (None, Some(beside)) => beside,
+            (None, None) => own_layer(layers, own.unwrap_or_default())?,
         };
         changes.push((layer, Change::Put { path: under(path, key), value: value.as_str().into() }));
     }
@@ -266,7 +270,7 @@ fn flat(layers: &[Layer]) -> BTreeMap<Vec<String>, String> {
         layer.root.every(&mut |path, entry| {
             let whole: Option<Vec<String>> = path.iter().map(|key| key.map(ToOwned::to_owned)).collect();
             if let Some(path) = whole
-                && !matches!(entry.tree, super::values::Tree::Map(_))
+                && !matches!(entry.tree, Tree::Map(_))
             {
                 paths.insert(path);
             }

@@ -63,6 +63,8 @@ struct Target {
     /// Where the values stand that hold `limits` and `requests`.
     resources: Vec<Vec<String>>,
     node_selector: Option<Vec<String>>,
+    /// Its chart is not in the repository.
+    elsewhere: bool,
     /// The template's file and lines that name the GPU resource.
     written: Option<(String, Vec<usize>)>,
     declared: DeclaredWorkload,
@@ -102,6 +104,13 @@ impl Format for HelmValues {
                 Ok(changed) => {
                     for (path, text) in changed {
                         draft.set(&path, text);
+                    }
+                    if target.elsewhere && wish.from != wish.to {
+                        draft.side_effect(format!(
+                            "`{}`: the chart is not in the repository. If its own defaults ask for `{}`, they stay beside \
+                             the change, and only `null` under that key takes them away.",
+                            target.declared.place, wish.from
+                        ));
                     }
                     if let Some((unread, _)) = &release.unread {
                         draft.side_effect(format!(
@@ -318,8 +327,16 @@ impl Helm {
         }
         self.claimed.extend(requests.iter().map(|request| request.place.clone()));
         let id = WorkloadId::new(workload.carrier.kind, &namespace, &name);
-        let target =
-            Target { id, aliases: Vec::new(), release: number, resources, node_selector, written, declared };
+        let target = Target {
+            id,
+            aliases: Vec::new(),
+            release: number,
+            resources,
+            node_selector,
+            elsewhere: false,
+            written,
+            declared,
+        };
         self.push(repository, target);
     }
 
@@ -347,6 +364,7 @@ impl Helm {
             release: number,
             resources,
             node_selector: known.then_some(selector),
+            elsewhere: true,
             written: None,
             declared,
         };
@@ -590,3 +608,6 @@ fn read_tolerations(release: &Release, path: &[String], declared: &mut DeclaredW
         declared.tolerations.insert(manifest::toleration(part("key"), part("operator"), part("value")));
     }
 }
+
+#[cfg(test)]
+mod tests;

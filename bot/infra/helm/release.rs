@@ -99,7 +99,8 @@ fn installed(repository: &Repository<'_>, files: &BTreeMap<&str, File<'_>>) -> V
 
 /// The files of the repository that may install charts and were not parsed at first.
 pub(super) fn further<'a>(repository: &Repository<'a>) -> BTreeMap<&'a str, File<'a>> {
-    repository.further(&INSTALLERS)
+    let sources = ["OCIRepository", "HelmChart"];
+    repository.further(&[INSTALLERS.as_slice(), sources.as_slice()].concat())
 }
 
 fn is_helmfile(path: &str) -> bool {

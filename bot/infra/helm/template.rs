@@ -10,6 +10,9 @@ const MAX_DEPTH: usize = 12;
 /// The most actions that one name may take.
 const MAX_STEPS: usize = 2_000;
 
+/// The longest text that a part of a name may have; variables that double themselves end here.
+const MAX_LENGTH: usize = 4_000;
+
 /// One `{{ … }}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Action<'t> {
@@ -121,7 +124,8 @@ pub(super) fn word(text: &str, scope: &Scope<'_>) -> Option<String> {
     let mut run = Run { scope, variables: BTreeMap::new(), steps: 0 };
     let made = run.template(text, 0)?;
     let made = made.trim().trim_matches(['"', '\'']).to_owned();
-    (!made.is_empty() && !made.contains(char::is_whitespace)).then_some(made)
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+    (!made.is_empty() && made.chars().all(plain)).then_some(made)
 }
 
 struct Run<'s, 'a> {
@@ -233,6 +237,9 @@ impl Run<'_, '_> {
                 }
                 self.operand(first, depth)?
             });
+            if piped.as_ref().is_some_and(|made| made.len() > MAX_LENGTH) {
+                return None;
+            }
         }
         piped
     }
@@ -397,6 +404,8 @@ mod tests {
         check("{{ range .Values.a }}b{{ end }}", "x", &[], None);
         check("{{ randAlpha 5 }}", "x", &[], None);
         check("{{ if }}{{ else }}", "x", &[], None);
-        check("{{", "x", &[], Some("{{"));
+        check("{{", "x", &[], None);
+        let doubling = format!("{{{{ $a := \"ab\" }}}}{}x", "{{ $a = printf \"%s%s\" $a $a }}".repeat(100));
+        check(&doubling, "x", &[], None);
     }
 }
