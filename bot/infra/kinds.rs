@@ -181,6 +181,18 @@ pub(super) fn obstacle(kind: &str, root: &At<'_>) -> Option<String> {
         "NIMService" if stands("spec.multiNode") => {
             Some("it spans nodes: the NIM operator makes a LeaderWorkerSet of it".to_owned())
         }
+        // Without a number, the trainer starts a process for every CPU unless the name of a resource holds `gpu`
+        // (kubeflow/trainer, pkg/runtime/framework/plugins/torch).
+        "TrainJob" => {
+            let processes = root.down("spec.trainer.numProcPerNode");
+            let counted = processes.and_then(|at| at.node.as_str()?.parse::<u32>().ok()).is_some();
+            let cpu = |side: &str| stands(&format!("spec.trainer.resourcesPerNode.{side}.cpu"));
+            (!counted && (cpu("limits") || cpu("requests"))).then(|| {
+                "without a number in `numProcPerNode` the trainer starts a process for every CPU once no resource is called \
+                 `gpu`"
+                    .to_owned()
+            })
+        }
         "SparkApplication" => {
             let entries = root.down("spec.sparkConf").map(|at| at.node.entries()).unwrap_or_default();
             let (key, value) = entries.into_iter().find(|(key, _)| key.contains(".resource.gpu."))?;

@@ -198,6 +198,12 @@ impl Helm {
     fn release(&mut self, repository: &Repository<'_>, charts: &[Chart], number: usize) {
         let asked = asked(&self.releases[number]);
         let source = self.releases[number].source.clone();
+        if let (true, Some(patch)) = (asked.is_empty(), &self.releases[number].patch) {
+            self.notes.push(format!(
+                "`{patch}`: this patch asks for a GPU in Helm values, and it is not the only one of its release or not a \
+                 plain one, so its workload was not matched"
+            ));
+        }
         let chart = match &source {
             Source::Here(folder) => charts.iter().find(|chart| chart.folder == *folder),
             Source::Elsewhere(_) => None,

@@ -9,7 +9,7 @@ use super::values::{Entry, Form, Layer, Nulls};
 use crate::infra::Scope;
 use crate::infra::helm_template::helm_chart;
 use crate::infra::kinds::group;
-use crate::infra::kustomize::parent;
+use crate::infra::kustomize::{Variant, parent};
 use crate::infra::manifest::{OPT_OUT, strings};
 use crate::infra::repository::{File, Object, Repository, is_yaml};
 use crate::infra::walk::{self, At};
@@ -36,6 +36,10 @@ pub(super) struct Release {
     /// A source of values that is not looked into, and how many layers are weaker.
     pub(super) unread: Option<(String, usize)>,
     pub(super) ignored: bool,
+    /// In how many ways Kustomize makes it; 1 without an overlay.
+    n_ways: usize,
+    /// A patch that asks for a GPU and could not be taken for a layer.
+    pub(super) patch: Option<String>,
 }
 
 /// Where a chart comes from.
@@ -119,6 +123,8 @@ impl<'r, 'a> Draft<'r, 'a> {
             doubts: Vec::new(),
             unread: None,
             ignored: false,
+            n_ways: 1,
+            patch: None,
         };
         Self { repository, release }
     }
@@ -197,10 +203,11 @@ fn flux(
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
     for variant in &variants {
-        if !seen.insert((&variant.namespace, &variant.name)) {
+        if !seen.insert((&variant.namespace, &variant.name, &variant.patched)) {
             continue;
         }
         let mut draft = Draft::new(repository, place.clone(), source.clone());
+        draft.release.n_ways = variants.len();
         let target = text("spec.targetNamespace");
         let name = match (text("spec.releaseName"), target) {
             (Some(name), _) => name.to_owned(),
@@ -210,9 +217,6 @@ fn flux(
         draft.release.name = (name.len() <= MAX_NAME).then_some(name);
         draft.release.namespace = target.map(ToOwned::to_owned).or_else(|| variant.namespace.clone());
         draft.release.ignored = variant.ignored || opts_out(root);
-        if let Some(patch) = &variant.patched {
-            draft.doubt(format!("the patch at `{patch}` speaks about its GPU too"));
-        }
         if values_files.is_empty() {
             draft.defaults();
         } else if matches!(source, Source::Here(_)) {
@@ -237,6 +241,21 @@ fn flux(
                 layer.locked = Some(format!("`{}` is shared by more than one overlay", file.path));
             }
         }
+        if let Some(patch) = &variant.patched {
+            let alone = variants.iter().filter(|other| other.patched.as_ref() == Some(patch)).count() == 1;
+            match patch_of(repository, object, &variants, patch) {
+                Some((path, document, prefix)) => {
+                    draft.layer(&path, document, prefix, Form::Tree, Nulls::Dropped);
+                    if let Some(layer) = draft.release.layers.last_mut().filter(|_| !alone) {
+                        layer.locked = Some(format!("`{path}` is shared by more than one overlay"));
+                    }
+                }
+                None => {
+                    draft.doubt(format!("the patch at `{patch}` speaks about its GPU too"));
+                    draft.release.patch = Some(patch.clone());
+                }
+            }
+        }
         if let Some(renderers) = root.down("spec.postRenderers") {
             let mut speaks = false;
             walk::every(renderers.node, &mut |key, node| {
@@ -256,6 +275,48 @@ fn flux(
         found.push(draft.release);
     }
     found
+}
+
+/// The values in the one patch file that speaks about a release's GPU: file, document and the way to them.
+///
+/// A variant knows its first such patch alone, so that every patch of this release must be the first of some variant.
+fn patch_of(
+    repository: &Repository<'_>,
+    object: &Object,
+    variants: &[Variant],
+    place: &str,
+) -> Option<(String, usize, Vec<Step>)> {
+    let first: BTreeSet<&str> =
+        variants.iter().filter_map(|variant| Some(file_of(variant.patched.as_ref()?))).collect();
+    let mut found = None;
+    let mut all = BTreeSet::new();
+    for path in &repository.overlays().patch_files {
+        let Some(Ok(parsed)) = repository.files.get(path.as_str()).map(|file| &file.parsed) else { continue };
+        for patch in
+            parsed.objects.iter().filter(|patch| patch.kind == object.kind && patch.name == object.name)
+        {
+            let root = parsed.at(patch)?;
+            let mut speaks = false;
+            walk::every(root.node, &mut |key, _| {
+                speaks |= key.is_some_and(|key| key.starts_with("nvidia.com/"))
+            });
+            if !speaks {
+                continue;
+            }
+            all.insert(path.as_str());
+            if path == file_of(place) {
+                let values = root.down("spec.values")?;
+                // Two documents of one file would be two patches.
+                found = found.is_none().then(|| (path.clone(), patch.document, values.path));
+            }
+        }
+    }
+    found.filter(|_| all == first)
+}
+
+/// The path of `path:line`.
+fn file_of(place: &str) -> &str {
+    place.rsplit_once(':').map_or(place, |(path, _)| path)
 }
 
 /// The chart that an object of Flux stands for: its name or path, with the kind of its source.
@@ -286,7 +347,7 @@ fn argo(repository: &Repository<'_>, file: &File<'_>, object: &Object, root: &At
     let sources: Vec<At<'_>> =
         ["spec.source", "spec.sources[]"].iter().flat_map(|dotted| root.all(dotted)).collect();
     let refs: BTreeSet<&str> = sources.iter().filter_map(|source| walk::text(source.node, "ref")).collect();
-    let shared = repository.overlays().variants(file.path, object).len() > 1;
+    let n_ways = repository.overlays().variants(file.path, object).len();
     let mut found = Vec::new();
     for source in &sources {
         let part = |dotted: &str| walk::text(source.node, dotted);
@@ -342,7 +403,8 @@ fn argo(repository: &Repository<'_>, file: &File<'_>, object: &Object, root: &At
             let name = walk::text(given.node, "name").unwrap_or_default();
             draft.doubt(format!("its value `{name}` comes from a file"));
         }
-        if shared {
+        draft.release.n_ways = n_ways;
+        if n_ways > 1 {
             for layer in draft.release.layers.iter_mut().filter(|layer| layer.path == file.path) {
                 layer.locked = Some(format!("`{}` is shared by more than one overlay", file.path));
             }
@@ -438,7 +500,7 @@ fn lock_shared(repository: &Repository<'_>, releases: &mut [Release], files: &BT
             users.entry(layer.path.clone()).or_default().insert(number);
         }
     }
-    if users.is_empty() {
+    if releases.iter().all(|release| release.layers.is_empty()) {
         return;
     }
     let scope = Scope { folders: Vec::new(), new_files: String::new(), ..repository.scope.clone() };
@@ -452,6 +514,17 @@ fn lock_shared(repository: &Repository<'_>, releases: &mut [Release], files: &BT
         (Some(whole), Some(files)) => unread_installers(whole, files),
         _ => unread_installers(repository, files),
     };
+    // An overlay of another cluster makes one more release of the same object.
+    let ways = |release: &Release| {
+        outside.iter().find(|other| other.place == release.place).map(|other| other.n_ways)
+    };
+    let counts: Vec<bool> = releases.iter().map(|release| ways(release) > Some(release.n_ways)).collect();
+    for (release, shared) in releases.iter_mut().zip(counts) {
+        let path = file_of(&release.place).to_owned();
+        for layer in release.layers.iter_mut().filter(|layer| shared && layer.path == path) {
+            layer.locked.get_or_insert_with(|| format!("an overlay of another cluster takes `{path}` too"));
+        }
+    }
     for (path, numbers) in &users {
         let places: BTreeSet<String> = numbers
             .iter()
