@@ -116,6 +116,26 @@ mod tests {
     }
 
     #[test]
+    fn a_workload_is_declared_as_what_makes_it() {
+        let check = |kind: &str, name: &str, expected: &[&str]| {
+            let found: Vec<String> = WorkloadId::new(kind, "ai", name)
+                .declared_as()
+                .map(|id| format!("{} {}", id.kind, id.name))
+                .collect();
+            assert_eq!(found, expected);
+        };
+        check("Notebook", "nb", &["Notebook nb", "StatefulSet nb"]);
+        check("JobSet", "tune", &["JobSet tune", "TrainJob tune"]);
+        check(
+            "Deployment",
+            "llm-predictor",
+            &["Deployment llm-predictor", "NIMService llm-predictor", "InferenceService llm"],
+        );
+        check("Deployment", "-predictor", &["Deployment -predictor", "NIMService -predictor"]);
+        check("StatefulSet", "db", &["StatefulSet db"]);
+    }
+
+    #[test]
     fn hashes_are_stable() {
         assert_eq!(short_hash("", 6), "e3b0c4");
     }

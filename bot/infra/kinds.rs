@@ -175,7 +175,7 @@ pub(super) fn obstacle(kind: &str, root: &At<'_>) -> Option<String> {
             "its `nimCache.profile` makes the NIM operator add `nvidia.com/gpu` to whatever else it asks for"
                 .to_owned(),
         ),
-        "NIMService" if root.all("spec.draResources[]").first().is_some() => {
+        "NIMService" if !root.all("spec.draResources[]").is_empty() => {
             Some("its pods claim devices by dynamic resource allocation as well".to_owned())
         }
         "NIMService" if stands("spec.multiNode") => {

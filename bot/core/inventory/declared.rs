@@ -131,3 +131,33 @@ impl NodeCarrier {
         self.place.rsplit_once(':').map_or(&self.place, |(file, _)| file)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_alias_is_asked_last() {
+        let declared = |place: &str| DeclaredWorkload {
+            place: place.to_owned(),
+            editable: Ok(()),
+            max_surge: None,
+            replicas: None,
+            ignored: false,
+            labels: BTreeMap::new(),
+            node_selector: BTreeMap::new(),
+            tolerations: BTreeSet::new(),
+            pinned: None,
+            memory_flags: Vec::new(),
+        };
+        let release = WorkloadId::new("Release", "ai", "vllm");
+        let deployment = WorkloadId::new("Deployment", "ai", "vllm");
+        let mut all = Declared::default();
+        all.workloads.insert(release.clone(), declared("values.yaml:4"));
+        all.aliases.insert(deployment.clone(), release.clone());
+        assert_eq!(all.find(&deployment).map(|(id, _)| id), Some(release));
+        assert_eq!(all.of(&WorkloadId::new("StatefulSet", "ai", "vllm")), None);
+        all.workloads.insert(deployment.clone(), declared("vllm.yaml:9"));
+        assert_eq!(all.find(&deployment).map(|(id, _)| id), Some(deployment));
+    }
+}

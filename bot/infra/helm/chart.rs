@@ -284,11 +284,9 @@ impl Page {
             keys.push(key.clone());
             let way: Vec<&str> = keys.iter().map(|key| key.name.as_str()).collect();
             match way.as_slice() {
-                ["kind"] => {
-                    if self.kind.is_none() && !value.contains('{') {
-                        self.kind = Some(value.trim_matches(['"', '\'']).to_owned());
-                        workload.looped = dots.iter().any(|dot| matches!(dot, Dot::Unknown));
-                    }
+                ["kind"] if self.kind.is_none() && !value.contains('{') => {
+                    self.kind = Some(value.trim_matches(['"', '\'']).to_owned());
+                    workload.looped = dots.iter().any(|dot| matches!(dot, Dot::Unknown));
                 }
                 ["apiVersion"] => self.api_version = Some(value.trim_matches(['"', '\'']).to_owned()),
                 ["metadata", "name"] => workload.name = (*value).to_owned(),

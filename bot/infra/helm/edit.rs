@@ -64,13 +64,16 @@ pub(super) fn apply(
     Ok(changed)
 }
 
-/// The changes of the resources, by layer, and the layer that the release's other changes belong to.
+/// Changes with the number of their layer.
+type Changes = Vec<(usize, Change)>;
+
+/// The changes of the resources, and the layer that the release's other changes belong to.
 fn resources(
     layers: &[Layer],
     release: &Release,
     target: &Target,
     wish: &Wish<'_>,
-) -> Result<(Vec<(usize, Change)>, Option<usize>), String> {
+) -> Result<(Changes, Option<usize>), String> {
     let mut changes = Vec::new();
     let mut own = None;
     let mut asks = false;
@@ -158,12 +161,7 @@ fn own_layer(layers: &[Layer], winner: usize) -> Result<usize, String> {
 }
 
 /// The changes of the node selector.
-fn pins(
-    layers: &[Layer],
-    target: &Target,
-    wish: &Wish<'_>,
-    own: Option<usize>,
-) -> Result<Vec<(usize, Change)>, String> {
+fn pins(layers: &[Layer], target: &Target, wish: &Wish<'_>, own: Option<usize>) -> Result<Changes, String> {
     let mut changes = Vec::new();
     if wish.pin.is_empty() {
         return Ok(changes);

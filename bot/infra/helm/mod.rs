@@ -30,6 +30,7 @@ use super::draft::Draft;
 use super::format::{Edition, Format, Reading};
 use super::kinds::Surge;
 use super::manifest::{self, OPT_OUT, is_gpu, rolling};
+use super::memory_flags;
 use super::repository::Repository;
 use super::workload_edit::{Wish, by_hand};
 
@@ -211,7 +212,7 @@ impl Helm {
         let mut left: Vec<&Asked> = asked.iter().collect();
         if let Some(chart) = chart {
             for workload in &chart.workloads {
-                self.from_template(repository, chart, workload, number);
+                self.add_templated(repository, chart, workload, number);
             }
             let fed = |asked: &&Asked| {
                 chart.workloads.iter().any(|workload| workload.resources.contains(&asked.path))
@@ -237,7 +238,7 @@ impl Helm {
         for (chart, asked) in groups {
             match asked.as_slice() {
                 [one] if one.path.iter().all(|key| key != "[]") => {
-                    self.from_values(repository, &chart, one, number)
+                    self.add_valued(repository, &chart, one, number)
                 }
                 [one] => self.note(one, "it stands in a list, whose workloads only the chart knows"),
                 several => {
@@ -260,7 +261,7 @@ impl Helm {
     }
 
     /// One workload of a chart in the repository, as one release makes it.
-    fn from_template(
+    fn add_templated(
         &mut self,
         repository: &Repository<'_>,
         chart: &Chart,
@@ -347,7 +348,7 @@ impl Helm {
     }
 
     /// The one workload with a GPU of a chart from elsewhere.
-    fn from_values(&mut self, repository: &Repository<'_>, chart: &str, asked: &Asked, number: usize) {
+    fn add_valued(&mut self, repository: &Repository<'_>, chart: &str, asked: &Asked, number: usize) {
         let release = &self.releases[number];
         let (Some(name), Some(namespace)) = (release.name.clone(), release.namespace.clone()) else {
             self.note(asked, "the name or the namespace of its release is not known from the repository");
@@ -529,8 +530,34 @@ fn plain(release: &Release, requests: &[Request]) -> DeclaredWorkload {
         node_selector: BTreeMap::new(),
         tolerations: BTreeSet::new(),
         pinned: None,
-        memory_flags: Vec::new(),
+        memory_flags: memory_flags(release),
     }
+}
+
+/// Flags and variables among the values that take memory up front; which container they are for is not looked at.
+fn memory_flags(release: &Release) -> Vec<String> {
+    let mut found: BTreeSet<String> = BTreeSet::new();
+    for layer in &release.layers {
+        layer.root.every(&mut |path, entry| match &entry.tree {
+            Tree::Null => {}
+            Tree::Scalar(text) => {
+                let name = path.last().copied().flatten().unwrap_or_default();
+                found.extend(memory_flags::variable_of(name, Some(text)));
+                if path.last() != Some(&None) {
+                    found.extend(memory_flags::in_command(&[text]));
+                }
+            }
+            Tree::List(items) => {
+                let texts: Vec<&str> = items.iter().filter_map(Entry::text).collect();
+                found.extend(memory_flags::in_command(&texts));
+            }
+            Tree::Map(entries) => {
+                let text = |key: &str| entries.get(key).and_then(Entry::text);
+                found.extend(text("name").and_then(|name| memory_flags::variable_of(name, text("value"))));
+            }
+        });
+    }
+    found.into_iter().collect()
 }
 
 /// What the template and the values say of a workload.

@@ -419,7 +419,7 @@ fn helmfile(repository: &Repository<'_>, file: &File<'_>, document: usize, root:
     let mut found = Vec::new();
     for release in root.all("releases[]") {
         let part = |key: &str| walk::text(release.node, key);
-        let Some(chart) = part("chart") else { continue };
+        let Some(chart) = part("chart").filter(|_| part("installed") != Some("false")) else { continue };
         let here = clean(folder, chart)
             .filter(|path| repository.texts.contains_key(join(path, "Chart.yaml").as_str()));
         let source = match here {

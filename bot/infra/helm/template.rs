@@ -371,8 +371,8 @@ mod tests {
         let defines = defines(HELPERS);
         let value = |path: &[&str]| {
             let path = path.join(".");
-            Some(values.iter().find(|(key, _)| *key == path).map(|(_, value)| *value).unwrap_or_default())
-                .map(ToOwned::to_owned)
+            let found = values.iter().find(|(key, _)| *key == path);
+            Some(found.map(|(_, value)| (*value).to_owned()).unwrap_or_default())
         };
         let scope = Scope {
             release: (!release.is_empty()).then_some(release),

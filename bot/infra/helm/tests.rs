@@ -167,3 +167,26 @@ proptest! {
         prop_assert!(set.files.len() + set.manual.len() >= changes);
     }
 }
+
+#[test]
+fn a_release_is_read_with_what_the_planner_needs() {
+    let values = "  values:\n    resources:\n      limits: {nvidia.com/gpu: 1}\n    replicaCount: 3\n    nodeSelector: {pool: a100}\n    \
+                  tolerations: [{key: nvidia.com/gpu, operator: Exists}]\n    args: [--gpu-memory-utilization, '0.9']\n";
+    let mut files = files();
+    files[2].1 = TEMPLATE
+        .replace("spec:\n  template", "spec:\n  replicas: {{ .Values.replicaCount }}\n  template")
+        + "      {{- with .Values.tolerations }}\n      tolerations: {{- toYaml . | nindent 8 }}\n      {{- end }}\n";
+    let (head, _) = RELEASE.split_once("  values:\n").unwrap();
+    files[4].1 = format!("{head}{values}");
+    let files = files.into_iter().map(|(path, text)| (path, text.into_bytes())).collect();
+    let declared = read(&snapshot(files), &scope());
+    let id = slicewright_core::ids::WorkloadId::new("Deployment", "search", "prod-embed");
+    let found = &declared.workloads[&id];
+    assert_eq!(found.place, "dc1/embed.yaml:11");
+    assert_eq!(found.editable, Ok(()));
+    assert_eq!((found.replicas, found.max_surge), (Some(3), Some(1)), "a quarter of 3, rounded up");
+    assert_eq!(found.node_selector["pool"], "a100");
+    assert_eq!(found.tolerations.iter().collect::<Vec<_>>(), ["nvidia.com/gpu"]);
+    assert_eq!(found.memory_flags, ["--gpu-memory-utilization 0.9"]);
+    assert_eq!(found.pinned, None);
+}
