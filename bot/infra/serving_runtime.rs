@@ -14,6 +14,9 @@ pub(super) const KIND: &str = "ServingRuntime";
 
 /// Declares a runtime's GPU for the one InferenceService that names the runtime.
 pub(super) fn read(repository: &Repository<'_>, reading: &mut Reading) {
+    if !repository.objects().any(|(_, _, object)| object.kind == KIND) {
+        return;
+    }
     let runtimes: Vec<_> =
         findings(repository).into_iter().filter(|finding| finding.object.kind == KIND).collect();
     if runtimes.is_empty() {

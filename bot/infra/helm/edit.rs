@@ -20,6 +20,8 @@ enum Change {
         path: Vec<String>,
         to: String,
         position: Option<usize>,
+        /// The text stands at an anchor.
+        borrowed: bool,
     },
     Put {
         path: Vec<String>,
@@ -115,7 +117,12 @@ fn resources(
             let Some((default, _)) = below else {
                 changes.push((
                     chosen,
-                    Change::Rename { path: from, to: wish.to.to_owned(), position: found.entry.position },
+                    Change::Rename {
+                        path: from,
+                        to: wish.to.to_owned(),
+                        position: found.entry.position,
+                        borrowed: found.entry.borrowed,
+                    },
                 ));
                 continue;
             };
@@ -204,12 +211,12 @@ fn write(layer: &Layer, text: &str, changes: &[&Change]) -> Result<String, Strin
     let mut edits = Vec::new();
     for change in changes {
         let (at, op) = match change {
-            Change::Rename { path, to, position: Some(position) } => {
+            Change::Rename { path, to, position: Some(position), .. } => {
                 let (_, above) = path.split_last().ok_or_else(|| "it has no name".to_owned())?;
                 let value = parameter(&under(above, to)).into();
                 (way(vec![(*position).into(), "name".into()]), Op::Set { value })
             }
-            Change::Rename { path, to, position: None } => {
+            Change::Rename { path, to, position: None, .. } => {
                 (way(steps(path)), Op::RenameKey { to: to.clone() })
             }
             Change::Put { .. } if layer.form == Form::Parameters => {
@@ -220,12 +227,24 @@ fn write(layer: &Layer, text: &str, changes: &[&Change]) -> Result<String, Strin
         let document = if embedded { Document::Index(0) } else { document.clone() };
         edits.push(Edit { document, at, op, shared: Shared::Refuse });
     }
-    if embedded {
+    let refusal = match if embedded {
         slicewright_yaml::edit_embedded(text, &document, &layer.prefix, &edits)
     } else {
         slicewright_yaml::edit(text, &edits)
-    }
-    .map_err(|refusal| format!("`{}`: {refusal}", layer.path))
+    } {
+        Ok(changed) => return Ok(changed),
+        Err(refusal) => refusal,
+    };
+    // Once more at the anchors themselves, where the whole document is values, so that [`check`] sees all that follows.
+    let own: Vec<Edit> = edits
+        .into_iter()
+        .zip(changes)
+        .filter(|(_, change)| !matches!(change, Change::Rename { borrowed: true, .. }))
+        .map(|(edit, _)| Edit { shared: Shared::Edit, ..edit })
+        .collect();
+    let whole = layer.form == Form::Tree && layer.prefix.is_empty();
+    let again = (whole && !own.is_empty()).then(|| slicewright_yaml::edit(text, &own).ok()).flatten();
+    again.ok_or_else(|| format!("`{}`: {refusal}", layer.path))
 }
 
 /// Reads the changed layers again: the release must ask for the new resource wherever it asked for the old one, select
@@ -256,7 +275,7 @@ fn check(
         }
     }
     if flat(&after) != expected {
-        return Err("the edit would leave other values than those that were meant".to_owned());
+        return Err("the edit would change other values too".to_owned());
     }
     Ok(())
 }

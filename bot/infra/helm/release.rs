@@ -10,7 +10,7 @@ use crate::infra::Scope;
 use crate::infra::helm_template::helm_chart;
 use crate::infra::kinds::group;
 use crate::infra::kustomize::{Variant, parent};
-use crate::infra::manifest::{OPT_OUT, strings};
+use crate::infra::manifest::{OPT_OUT, is_gpu, strings};
 use crate::infra::repository::{File, Object, Repository, is_yaml};
 use crate::infra::walk::{self, At};
 
@@ -500,7 +500,12 @@ fn lock_shared(repository: &Repository<'_>, releases: &mut [Release], files: &BT
             users.entry(layer.path.clone()).or_default().insert(number);
         }
     }
-    if releases.iter().all(|release| release.layers.is_empty()) {
+    let asks = |layer: &Layer| {
+        let mut found = false;
+        layer.root.every(&mut |path, _| found |= path.last().copied().flatten().is_some_and(is_gpu));
+        found
+    };
+    if !releases.iter().any(|release| release.layers.iter().any(asks)) {
         return;
     }
     let scope = Scope { folders: Vec::new(), new_files: String::new(), ..repository.scope.clone() };

@@ -52,6 +52,8 @@ pub(super) enum Nulls {
 pub(super) struct Entry {
     pub(super) line: usize,
     pub(super) tree: Tree,
+    /// Reached through an alias or a merge key: the text stands elsewhere.
+    pub(super) borrowed: bool,
     /// The parameter that says it.
     pub(super) position: Option<usize>,
 }
@@ -77,13 +79,15 @@ impl Layer {
         let node = root.at(&self.prefix).ok_or_else(|| "the values are no longer there".to_owned())?;
         let mut left = MAX_NODES;
         self.root = match self.form {
-            Form::Tree => owned(node, 0, 0, &mut left),
+            Form::Tree => owned(node, &Above { lines: 0, depth: 0, borrowed: false }, &mut left),
             Form::Embedded => {
                 let inner = slicewright_yaml::read(node.as_str().unwrap_or_default())
                     .map_err(|refusal| refusal.to_string())?;
                 inner
                     .document(0)
-                    .and_then(|root| owned(root, node.line(), 0, &mut left))
+                    .and_then(|root| {
+                        owned(root, &Above { lines: node.line(), depth: 0, borrowed: false }, &mut left)
+                    })
                     .map_or_else(|| (left > 0).then(Entry::default), Some)
             }
             Form::Parameters => Some(parameters(node)?),
@@ -150,34 +154,44 @@ impl Entry {
     }
 }
 
+/// Where a value is on the way down.
+struct Above {
+    /// Lines of the file above the text that is read.
+    lines: usize,
+    depth: usize,
+    borrowed: bool,
+}
+
 /// `None`: too deep or too large.
-fn owned(node: Node<'_>, above: usize, depth: usize, left: &mut usize) -> Option<Entry> {
-    if depth > MAX_DEPTH || *left == 0 {
+fn owned(node: Node<'_>, above: &Above, left: &mut usize) -> Option<Entry> {
+    if above.depth > MAX_DEPTH || *left == 0 {
         *left = 0;
         return None;
     }
     *left -= 1;
+    let via = node.via();
+    let borrowed = above.borrowed || via.alias || via.merge;
+    let below = Above { lines: above.lines, depth: above.depth + 1, borrowed };
     let tree = if node.is_mapping() {
         let mut entries = BTreeMap::new();
         for (key, value) in node.entries() {
-            entries.insert(key.to_owned(), owned(value, above, depth + 1, left)?);
+            entries.insert(key.to_owned(), owned(value, &below, left)?);
         }
         Tree::Map(entries)
     } else if node.is_sequence() {
-        let items: Option<Vec<Entry>> =
-            node.items().map(|item| owned(item, above, depth + 1, left)).collect();
+        let items: Option<Vec<Entry>> = node.items().map(|item| owned(item, &below, left)).collect();
         Tree::List(items?)
     } else if node.is_null() {
         Tree::Null
     } else {
         Tree::Scalar(node.as_str()?.to_owned())
     };
-    Some(Entry { line: above + node.line(), tree, position: None })
+    Some(Entry { line: above.lines + node.line(), tree, borrowed, position: None })
 }
 
 /// A list of parameters as the mapping that they stand for.
 fn parameters(list: Node<'_>) -> Result<Entry, String> {
-    let mut root = Entry { line: list.line(), tree: Tree::Map(BTreeMap::new()), position: None };
+    let mut root = Entry { line: list.line(), tree: Tree::Map(BTreeMap::new()), ..Entry::default() };
     for (position, item) in list.items().enumerate() {
         let name = walk::text(item, "name").unwrap_or_default();
         if name.contains(['[', '{', ',']) {
@@ -191,7 +205,11 @@ fn parameters(list: Node<'_>) -> Result<Entry, String> {
             None | Some("null") => Tree::Null,
             Some(text) => Tree::Scalar(text.to_owned()),
         };
-        insert(&mut root, &keys(name), Entry { line: item.line(), tree, position: Some(position) });
+        insert(
+            &mut root,
+            &keys(name),
+            Entry { line: item.line(), tree, borrowed: false, position: Some(position) },
+        );
     }
     Ok(root)
 }
