@@ -362,7 +362,7 @@ impl Helm {
         let selector = under(&above, "nodeSelector");
         let known = release.layers.iter().any(|layer| layer.get(&selector).is_some());
         let mut declared = plain(release, &requests);
-        declared.pinned = placement(release, &above);
+        declared.pinned = placement(release, &selector);
         read_selector(release, &selector, &mut declared);
         read_tolerations(release, &under(&above, "tolerations"), &mut declared);
         let target = Target {
@@ -603,12 +603,24 @@ fn declared(release: &Release, workload: &Workload, requests: &[Request]) -> Dec
     declared
 }
 
-/// The first placement rule in values beside the resources.
-fn placement(release: &Release, above: &[String]) -> Option<String> {
-    ["affinity", "topologySpreadConstraints"].iter().find_map(|key| {
-        let place = filled(release, &under(above, key))?;
-        Some(format!("placement rules in Helm values (`{place}`)"))
-    })
+/// The first placement rule among the values of a chart from elsewhere, wherever it stands: which pods it is for is not
+/// known. The node selector at `selector` is read for itself.
+fn placement(release: &Release, selector: &[String]) -> Option<String> {
+    let rules = ["affinity", "topologySpreadConstraints", "nodeSelector"];
+    let mut paths: BTreeSet<Vec<String>> = BTreeSet::new();
+    for layer in &release.layers {
+        layer.root.every(&mut |path, _| {
+            let whole: Option<Vec<String>> = path.iter().map(|key| key.map(ToOwned::to_owned)).collect();
+            if let Some(path) = whole
+                && path.last().is_some_and(|last| rules.contains(&last.as_str()))
+                && path != selector
+            {
+                paths.insert(path);
+            }
+        });
+    }
+    let place = paths.iter().find_map(|path| filled(release, path))?;
+    Some(format!("placement rules in Helm values (`{place}`)"))
 }
 
 /// The place of a value that is neither empty nor absent.
