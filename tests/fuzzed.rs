@@ -17,6 +17,8 @@ mod recording;
 mod repository;
 #[path = "../fuzz/exercise/settings.rs"]
 mod settings;
+#[path = "../fuzz/exercise/terraform.rs"]
+mod terraform;
 
 /// Files of some folders, each as it is and damaged in fixed ways.
 fn seeds(folders: &[&str], endings: &[&str]) -> Vec<Vec<u8>> {
@@ -97,4 +99,13 @@ fn any_manifest_is_read_or_noted() {
     let folders = ["demo/infra", "tests/cases/infra/golden-dc1", "tests/cases/infra/golden-dev-use1"];
     seeds(&folders, &[".yaml"]).iter().for_each(|seed| repository::run(seed));
     assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/fuzz_targets").is_dir());
+}
+
+#[test]
+fn any_file_of_terraform_takes_a_label_or_is_left_alone() {
+    let cases = ["eks-resource-with-labels", "eks-merged-labels", "eks-module", "gke", "gke-module", "aks"];
+    for case in cases {
+        let folder = format!("tests/cases/infra/node-groups/{case}/repo/terraform");
+        seeds(&[&folder], &[".tf"]).iter().for_each(|seed| terraform::run(seed));
+    }
 }

@@ -16,7 +16,7 @@ use slicewright_core::units::Mib;
 use slicewright_core::usage::{Finding, Measured, Severity, declared as declared_memory};
 
 use super::{Engine, Inputs};
-use crate::infra::{self, Scope, Snapshot};
+use crate::infra::{self, DeployedBy, Scope, Snapshot};
 use crate::prometheus::{MeasureSettings, Progress, QueryStats, measure};
 use crate::settings::{ClusterSettings, OperatorSettings};
 
@@ -77,9 +77,11 @@ impl Engine {
             .with_context(|| format!("the recording does not hold cluster `{}`", cluster.name))?;
         let commit = forge
             .head()
+            .await
             .with_context(|| format!("cluster `{}`: cannot read the repository", cluster.name))?;
         let tree = forge
             .read_tree(&commit)
+            .await
             .with_context(|| format!("cluster `{}`: cannot read the repository at {commit}", cluster.name))?;
         let snapshot = Snapshot { commit: tree.commit, files: tree.files, skipped: tree.skipped };
         let scope = scope(cluster);
@@ -224,14 +226,14 @@ fn scope(cluster: &ClusterSettings) -> Scope {
         if text.is_empty() || text.ends_with('/') { text.to_owned() } else { format!("{text}/") }
     };
     let slug = slicewright_core::ids::slug(&cluster.name);
+    let repository = &cluster.repository;
+    let argo_cd = || DeployedBy::ArgoCd { destinations: repository.argo_cd.iter().cloned().collect() };
+    let flux = repository.flux.as_ref().map(|root| DeployedBy::Flux { root: folder(root) });
     Scope {
         cluster: cluster.name.clone(),
-        folders: cluster.repository.folders.iter().map(folder).filter(|text| !text.is_empty()).collect(),
-        new_files: cluster
-            .repository
-            .new_files
-            .as_ref()
-            .map_or_else(|| format!("slicewright/{slug}/"), folder),
+        folders: repository.folders.iter().map(folder).filter(|text| !text.is_empty()).collect(),
+        deployed_by: flux.into_iter().chain((!repository.argo_cd.is_empty()).then(argo_cd)).collect(),
+        new_files: repository.new_files.as_ref().map_or_else(|| format!("slicewright/{slug}/"), folder),
         operator_namespace: cluster
             .gpu_operator
             .namespace

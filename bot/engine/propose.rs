@@ -1,14 +1,17 @@
 //! From plans to merge requests: the text of the change, the text about it, and what to do given what is there.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use anyhow::Context as _;
+use slicewright_core::fit::FitReport;
 use slicewright_core::ids::{PoolId, slug};
 use slicewright_core::plan::pool::Pool;
 use slicewright_core::plan::unsure::unsure;
 use slicewright_core::plan::{Outcome, Plan};
 use slicewright_core::policy::freeze::held;
 use slicewright_core::review::lifecycle::{Action, Own, Wanted, decide};
+use slicewright_core::review::limits::{Limits, Standing};
 use slicewright_core::review::metadata::{Metadata, State, strip};
 use slicewright_core::usage::ComputeSource;
 
@@ -95,6 +98,8 @@ impl Engine {
         progress: &dyn Progress,
     ) -> anyhow::Result<Report> {
         let mut clusters = Vec::new();
+        // Clusters may share a repository, and its limits with it.
+        let mut standings: BTreeMap<&Path, Standing> = BTreeMap::new();
         for settings in self.clusters_in(inputs, wishes.cluster.as_deref())? {
             let analysis = self.analyse(settings, inputs, progress).await?;
             anyhow::ensure!(
@@ -107,19 +112,25 @@ impl Engine {
             let forge = inputs.forges.get(&settings.name).context("the cluster has no repository")?;
             let base_branch = forge
                 .base_branch()
+                .await
                 .with_context(|| format!("cluster `{}`: cannot tell the default branch", settings.name))?;
-            let pools = self.propose_pools(&analysis, forge.as_ref(), &base_branch, wishes)?;
+            let pools = {
+                let standing = standings.entry(settings.repository.path.as_path()).or_default();
+                let room = Room { limits: self.settings().limits_of(&settings.repository), standing };
+                self.propose_pools(&analysis, forge.as_ref(), &base_branch, wishes, room).await?
+            };
             clusters.push(ClusterReport { analysis, pools });
         }
         Ok(Report { clusters })
     }
 
-    fn propose_pools(
+    async fn propose_pools(
         &self,
         analysis: &Analysis,
         forge: &dyn Forge,
         base_branch: &str,
         wishes: &Wishes,
+        mut room: Room<'_>,
     ) -> anyhow::Result<Vec<PoolReport>> {
         let branches = branches(
             self.settings().branch_prefix(),
@@ -140,6 +151,13 @@ impl Engine {
                 if known.is_empty() { "none".to_owned() } else { known.join(", ") }
             );
         }
+        let mut there = BTreeMap::new();
+        for (pool, branch) in &branches {
+            let found =
+                forge.find(branch).await.with_context(|| format!("cannot look at branch `{branch}`"))?;
+            room.count(&found);
+            there.insert(pool, found);
+        }
         let mut reports = Vec::new();
         for (pool, outcome) in analysis.pools.iter().zip(&analysis.outcomes) {
             if wishes.pool.as_ref().is_some_and(|only| pool.id.pool != *only) {
@@ -147,7 +165,18 @@ impl Engine {
             }
             let branch = &branches[&pool.id];
             let report = self
-                .propose_pool(analysis, forge, base_branch, branch, pool, outcome, wishes.dry_run)
+                .propose_pool(
+                    analysis,
+                    forge,
+                    base_branch,
+                    branch,
+                    &there[&pool.id],
+                    pool,
+                    outcome,
+                    wishes,
+                    &mut room,
+                )
+                .await
                 .with_context(|| format!("cannot propose the change of pool `{}`", pool.id))?;
             reports.push(report);
         }
@@ -155,29 +184,32 @@ impl Engine {
     }
 
     #[expect(clippy::too_many_arguments, reason = "one step of one pass; a struct would be used here alone")]
-    fn propose_pool(
+    async fn propose_pool(
         &self,
         analysis: &Analysis,
         forge: &dyn Forge,
         base_branch: &str,
         branch: &str,
+        found: &Found,
         settings: &Pool,
         outcome: &Outcome,
-        dry_run: bool,
+        wishes: &Wishes,
+        room: &mut Room<'_>,
     ) -> anyhow::Result<PoolReport> {
         let pool = &settings.id;
         let proposal = plan_of(outcome)
             .map(|plan| write(analysis, plan, branch, base_branch))
             .transpose()
             .context("cannot write the text about the change")?;
-        let wanted = proposal.as_ref().zip(plan_of(outcome)).map(|(proposal, plan)| wanted(proposal, plan));
-        let found = forge.find(branch).with_context(|| format!("cannot look at branch `{branch}`"))?;
         let own = Own {
-            emails: forge.own_emails().into_iter().collect(),
+            emails: forge.own_emails().await?.into_iter().collect(),
             heads: found.unfinished_head.iter().cloned().collect(),
         };
         let today = jiff::tz::Offset::UTC.to_datetime(analysis.at).date();
         let known = found.request.as_ref().and_then(|request| Metadata::parse(&request.body));
+        let shares = known.as_ref().map(|known| known.shares.clone()).unwrap_or_default();
+        let both = proposal.as_ref().zip(plan_of(outcome));
+        let wanted = both.map(|(proposal, plan)| wanted(proposal, plan, &shares));
         let rests_on = known.as_ref().filter(|known| known.state == State::Open);
         let rests_on = rests_on.map(|known| known.metrics.clone()).unwrap_or_default();
         let stranger = known.filter(|known| known.cluster != pool.cluster || known.pool != pool.pool);
@@ -194,6 +226,9 @@ impl Engine {
             Some(reason) => Action::Leave { reason },
             None => decide(&found.observed(), wanted.as_ref(), &own, today),
         };
+        // Whoever opens a closed proposal again asks for it.
+        let reopened = found.request.as_ref().is_some_and(|request| request.open);
+        let action = room.allow(action, analysis.at, wishes.pool.is_some() || reopened);
         let mut report = PoolReport {
             pool: pool.clone(),
             branch: branch.to_owned(),
@@ -206,14 +241,44 @@ impl Engine {
             },
             proposal,
         };
-        if !dry_run {
+        if !wishes.dry_run {
             let message = report.proposal.as_ref().map(|proposal| proposal.message.as_str());
-            let pass = Pass { forge, branch, base_branch, analysis, pool, found: &found, message, today };
-            if let Some(url) = pass.carry_out(&report.action, wanted.as_ref())? {
+            let pass = Pass { forge, branch, base_branch, analysis, pool, found, message, today };
+            if let Some(url) = pass.carry_out(&report.action, wanted.as_ref()).await? {
                 report.url = Some(url);
             }
         }
         Ok(report)
+    }
+}
+
+/// The room that a repository has for new proposals.
+struct Room<'a> {
+    limits: Limits,
+    standing: &'a mut Standing,
+}
+
+impl Room<'_> {
+    /// Counts what is there.
+    fn count(&mut self, found: &Found) {
+        let known = found.request.as_ref().and_then(|request| Metadata::parse(&request.body));
+        let Some(known) = known else { return };
+        self.standing.made.extend(known.created_at);
+        let open = known.state == State::Open && found.request.as_ref().is_some_and(|request| request.open);
+        self.standing.n_open += u32::from(open);
+    }
+
+    /// The action, unless it would make one proposal too many.
+    fn allow(&mut self, action: Action, at: jiff::Timestamp, asked: bool) -> Action {
+        if !matches!(action, Action::Open { .. }) {
+            return action;
+        }
+        if let Some(why) = self.limits.forbid(self.standing, at, asked) {
+            return Action::Leave { reason: format!("waits: {why}") };
+        }
+        self.standing.n_open += 1;
+        self.standing.made.push(at);
+        action
     }
 }
 
@@ -365,7 +430,7 @@ fn regex_escaped(text: &str) -> String {
     text.replace('.', "\\.")
 }
 
-fn wanted(proposal: &Proposal, plan: &Plan) -> Wanted {
+fn wanted(proposal: &Proposal, plan: &Plan, shares: &BTreeMap<String, String>) -> Wanted {
     Wanted {
         title: proposal.title.clone(),
         body: proposal.body.clone(),
@@ -373,7 +438,20 @@ fn wanted(proposal: &Proposal, plan: &Plan) -> Wanted {
         files: files(&proposal.changes),
         method: plan.method.name().to_owned(),
         cards_freed: plan.saving.cards_freed,
+        shares: plan.items.iter().map(|item| (item.fit.workload.to_string(), item.share.clone())).collect(),
+        outgrown: outgrown(plan, shares),
     }
+}
+
+/// Workloads that no longer fit what an earlier plan gave them.
+fn outgrown(plan: &Plan, shares: &BTreeMap<String, String>) -> Vec<String> {
+    let fits = plan.items.iter().map(|item| &item.fit).chain(plan.kept.iter().map(|kept| &kept.fit));
+    let too_small = |fit: &&FitReport| {
+        shares.get(&fit.workload.to_string()).is_some_and(|share| {
+            fit.considered.iter().any(|candidate| candidate.name == *share && !candidate.fits)
+        })
+    };
+    fits.filter(too_small).map(|fit| fit.workload.to_string()).collect()
 }
 
 fn files(changes: &ChangeSet) -> BTreeMap<String, Option<Vec<u8>>> {
@@ -393,26 +471,26 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    fn carry_out(&self, action: &Action, wanted: Option<&Wanted>) -> anyhow::Result<Option<String>> {
+    async fn carry_out(&self, action: &Action, wanted: Option<&Wanted>) -> anyhow::Result<Option<String>> {
         match action {
             Action::Leave { .. } | Action::StopEdited { .. } => Ok(None),
-            Action::Open { push, .. } => self.write(wanted, *push).map(Some),
+            Action::Open { push, .. } => self.write(wanted, *push).await.map(Some),
             Action::Update { push, text, .. } => {
                 if *push || *text {
-                    self.write(wanted, *push).map(Some)
+                    self.write(wanted, *push).await.map(Some)
                 } else {
                     Ok(None)
                 }
             }
-            Action::Withdraw { reason } => self.close(State::Withdrawn, reason, true),
-            Action::RecordMerged { reason } => self.close(State::Merged, reason, false),
+            Action::Withdraw { reason } => self.close(State::Withdrawn, reason, true).await,
+            Action::RecordMerged { reason } => self.close(State::Merged, reason, false).await,
             Action::RecordDeclined { delete_branch, reason } => {
-                self.close(State::Declined, reason, *delete_branch)
+                self.close(State::Declined, reason, *delete_branch).await
             }
         }
     }
 
-    fn write(&self, wanted: Option<&Wanted>, push: bool) -> anyhow::Result<String> {
+    async fn write(&self, wanted: Option<&Wanted>, push: bool) -> anyhow::Result<String> {
         let wanted = wanted.context("a proposal without a plan")?;
         let head = if push {
             let commit = Commit {
@@ -420,7 +498,7 @@ impl Pass<'_> {
                 message: self.message.context("a proposal without a message")?.to_owned(),
                 files: wanted.files.clone(),
             };
-            match self.forge.publish(self.branch, self.found.branch_head.as_deref(), &commit) {
+            match self.forge.publish(self.branch, self.found.branch_head.as_deref(), &commit).await {
                 Err(ForgeError::Conflict { what }) => {
                     anyhow::bail!("{what} moved while the change was made: nothing was written; run again")
                 }
@@ -435,10 +513,14 @@ impl Pass<'_> {
             cluster: self.pool.cluster.clone(),
             pool: self.pool.pool.clone(),
             created_in: known.as_ref().map_or_else(|| VERSION.to_owned(), |known| known.created_in.clone()),
+            created_at: match &known {
+                Some(known) if known.state == State::Open => known.created_at,
+                _ => Some(self.analysis.at),
+            },
             updated_in: VERSION.to_owned(),
             base_branch: self.base_branch.to_owned(),
-            base_commit: match known {
-                Some(known) if !push => known.base_commit,
+            base_commit: match &known {
+                Some(known) if !push => known.base_commit.clone(),
                 _ => self.analysis.snapshot.commit.clone(),
             },
             head,
@@ -448,11 +530,15 @@ impl Pass<'_> {
             method: wanted.method.clone(),
             cards_freed: wanted.cards_freed,
             metrics: self.analysis.measured.data_quality.metrics.clone(),
+            shares: wanted.shares.clone(),
+            snoozed_until: known.as_ref().and_then(|known| known.snoozed_until),
+            paused: known.as_ref().is_some_and(|known| known.paused),
             closed_on: None,
             reason: None,
         };
         self.forge
             .write_request(self.branch, &wanted.title, &metadata.attach(&wanted.body))
+            .await
             .with_context(|| format!("cannot write the merge request of `{}`", self.branch))
     }
 
@@ -461,7 +547,7 @@ impl Pass<'_> {
     }
 
     /// Closes what is there; with `delete` the branch goes too, if it still is where it was seen.
-    fn close(&self, state: State, reason: &str, delete: bool) -> anyhow::Result<Option<String>> {
+    async fn close(&self, state: State, reason: &str, delete: bool) -> anyhow::Result<Option<String>> {
         let expected = self.found.branch_head.as_deref().filter(|_| delete);
         let (title, body) = match (&self.found.request, self.known()) {
             (Some(request), Some(known)) => {
@@ -480,6 +566,7 @@ impl Pass<'_> {
         };
         self.forge
             .close(self.branch, expected, &title, &body)
+            .await
             .with_context(|| format!("cannot close the proposal of `{}`", self.branch))?;
         Ok(None)
     }

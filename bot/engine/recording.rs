@@ -9,6 +9,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::sync::Mutex;
 
 use anyhow::Context as _;
+use async_trait::async_trait;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -87,6 +88,9 @@ struct FoundLine {
     stale: BTreeSet<String>,
     unfinished_head: Option<String>,
     request: Option<RequestLine>,
+    /// Commits that the forge made to merge the base branch.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    base_merges: BTreeSet<String>,
     merged: bool,
 }
 
@@ -97,6 +101,14 @@ struct RequestLine {
     title: String,
     body: String,
     url: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    base_branch: Option<String>,
+    #[serde(default, skip_serializing_if = "is_none")]
+    approvals: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    held: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    conflicted: bool,
 }
 
 impl Recording {
@@ -252,6 +264,11 @@ impl Content {
     }
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_none(n: &u32) -> bool {
+    *n == 0
+}
+
 impl FoundLine {
     fn of(cluster: &str, branch: &str, found: &Found) -> Self {
         Self {
@@ -272,7 +289,12 @@ impl FoundLine {
                 title: request.title.clone(),
                 body: request.body.clone(),
                 url: request.url.clone(),
+                base_branch: request.base_branch.clone(),
+                approvals: request.approvals,
+                held: request.held.clone(),
+                conflicted: request.conflicted,
             }),
+            base_merges: found.commits.iter().filter(|c| c.merges_base).map(|c| c.id.clone()).collect(),
             merged: found.merged,
         }
     }
@@ -284,7 +306,11 @@ impl FoundLine {
         }
         let found = Found {
             branch_head: self.branch_head,
-            commits: self.commits.into_iter().map(|(id, emails)| FoundCommit { id, emails }).collect(),
+            commits: self
+                .commits
+                .into_iter()
+                .map(|(id, emails)| FoundCommit { merges_base: self.base_merges.contains(&id), id, emails })
+                .collect(),
             base: self.base,
             changed,
             stale: self.stale,
@@ -294,6 +320,10 @@ impl FoundLine {
                 title: request.title,
                 body: request.body,
                 url: request.url,
+                base_branch: request.base_branch,
+                approvals: request.approvals,
+                held: request.held,
+                conflicted: request.conflicted,
             }),
             merged: self.merged,
         };
@@ -316,40 +346,41 @@ fn offline() -> ForgeError {
     ForgeError::Denied { what: "writing while a run is recorded or repeated".to_owned() }
 }
 
+#[async_trait]
 impl Forge for ReplayedForge {
-    fn base_branch(&self) -> Result<String, ForgeError> {
+    async fn base_branch(&self) -> Result<String, ForgeError> {
         Ok(self.cluster.base_branch.clone())
     }
 
-    fn head(&self) -> Result<String, ForgeError> {
+    async fn head(&self) -> Result<String, ForgeError> {
         Ok(self.cluster.tree.commit.clone())
     }
 
-    fn read_tree(&self, commit: &str) -> Result<Tree, ForgeError> {
+    async fn read_tree(&self, commit: &str) -> Result<Tree, ForgeError> {
         if commit == self.cluster.tree.commit {
             return Ok(self.cluster.tree.clone());
         }
         Err(ForgeError::NotFound { what: format!("commit {commit} in the recording") })
     }
 
-    fn find(&self, branch: &str) -> Result<Found, ForgeError> {
+    async fn find(&self, branch: &str) -> Result<Found, ForgeError> {
         Ok(self.cluster.found.get(branch).cloned().unwrap_or_default())
     }
 
-    fn publish(&self, _: &str, _: Option<&str>, _: &Commit) -> Result<String, ForgeError> {
+    async fn publish(&self, _: &str, _: Option<&str>, _: &Commit) -> Result<String, ForgeError> {
         Err(offline())
     }
 
-    fn write_request(&self, _: &str, _: &str, _: &str) -> Result<String, ForgeError> {
+    async fn write_request(&self, _: &str, _: &str, _: &str) -> Result<String, ForgeError> {
         Err(offline())
     }
 
-    fn close(&self, _: &str, _: Option<&str>, _: &str, _: &str) -> Result<(), ForgeError> {
+    async fn close(&self, _: &str, _: Option<&str>, _: &str, _: &str) -> Result<(), ForgeError> {
         Err(offline())
     }
 
-    fn own_emails(&self) -> Vec<String> {
-        self.cluster.own_emails.clone()
+    async fn own_emails(&self) -> Result<Vec<String>, ForgeError> {
+        Ok(self.cluster.own_emails.clone())
     }
 }
 
@@ -365,45 +396,46 @@ impl RecordingForge {
     }
 }
 
+#[async_trait]
 impl Forge for RecordingForge {
-    fn base_branch(&self) -> Result<String, ForgeError> {
-        let branch = self.forge.base_branch()?;
+    async fn base_branch(&self) -> Result<String, ForgeError> {
+        let branch = self.forge.base_branch().await?;
         self.keep(|kept| kept.base_branch.clone_from(&branch));
         Ok(branch)
     }
 
-    fn head(&self) -> Result<String, ForgeError> {
-        self.forge.head()
+    async fn head(&self) -> Result<String, ForgeError> {
+        self.forge.head().await
     }
 
-    fn read_tree(&self, commit: &str) -> Result<Tree, ForgeError> {
-        let tree = self.forge.read_tree(commit)?;
+    async fn read_tree(&self, commit: &str) -> Result<Tree, ForgeError> {
+        let tree = self.forge.read_tree(commit).await?;
         self.keep(|kept| kept.tree = tree.clone());
         Ok(tree)
     }
 
-    fn find(&self, branch: &str) -> Result<Found, ForgeError> {
-        let found = self.forge.find(branch)?;
+    async fn find(&self, branch: &str) -> Result<Found, ForgeError> {
+        let found = self.forge.find(branch).await?;
         self.keep(|kept| {
             kept.found.insert(branch.to_owned(), found.clone());
         });
         Ok(found)
     }
 
-    fn publish(&self, _: &str, _: Option<&str>, _: &Commit) -> Result<String, ForgeError> {
+    async fn publish(&self, _: &str, _: Option<&str>, _: &Commit) -> Result<String, ForgeError> {
         Err(offline())
     }
 
-    fn write_request(&self, _: &str, _: &str, _: &str) -> Result<String, ForgeError> {
+    async fn write_request(&self, _: &str, _: &str, _: &str) -> Result<String, ForgeError> {
         Err(offline())
     }
 
-    fn close(&self, _: &str, _: Option<&str>, _: &str, _: &str) -> Result<(), ForgeError> {
+    async fn close(&self, _: &str, _: Option<&str>, _: &str, _: &str) -> Result<(), ForgeError> {
         Err(offline())
     }
 
-    fn own_emails(&self) -> Vec<String> {
-        self.forge.own_emails()
+    async fn own_emails(&self) -> Result<Vec<String>, ForgeError> {
+        self.forge.own_emails().await
     }
 }
 
@@ -422,7 +454,7 @@ pub(super) async fn record(
             Client::new(&cluster.prometheus).with_context(|| format!("cluster `{}`", cluster.name))?;
         inputs.sources.insert(cluster.name.clone(), Source::Recording(Box::new(Recorder::new(client))));
         let forge = engine.forge(cluster)?;
-        let own_emails = forge.own_emails();
+        let own_emails = forge.own_emails().await?;
         let cell =
             std::sync::Arc::new(Mutex::new(RecordedCluster { own_emails, ..RecordedCluster::default() }));
         kept.insert(cluster.name.clone(), std::sync::Arc::clone(&cell));

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use slicewright_core::review::metadata::{Metadata, State};
 
@@ -211,13 +212,22 @@ struct Change {
     merged: bool,
 }
 
-impl Forge for Local {
-    fn base_branch(&self) -> Result<String, ForgeError> {
+/// What a forge does, on the thread that asks.
+impl Local {
+    /// The branch that proposals are for.
+    ///
+    /// # Errors
+    /// See [`Forge::base_branch`].
+    pub fn base_branch(&self) -> Result<String, ForgeError> {
         let name = self.default_ref()?;
         Ok(name.strip_prefix("refs/heads/").unwrap_or(&name).to_owned())
     }
 
-    fn head(&self) -> Result<String, ForgeError> {
+    /// Head commit of the default branch.
+    ///
+    /// # Errors
+    /// See [`Forge::head`].
+    pub fn head(&self) -> Result<String, ForgeError> {
         let name = self.default_ref()?;
         let branch = name.strip_prefix("refs/heads/").unwrap_or(&name);
         self.git.resolve(&format!("{name}^{{commit}}"))?.ok_or_else(|| ForgeError::NotFound {
@@ -225,7 +235,11 @@ impl Forge for Local {
         })
     }
 
-    fn read_tree(&self, commit: &str) -> Result<Tree, ForgeError> {
+    /// Every file at `commit`.
+    ///
+    /// # Errors
+    /// See [`Forge::read_tree`].
+    pub fn read_tree(&self, commit: &str) -> Result<Tree, ForgeError> {
         let known = self.git.resolve(&format!("{commit}^{{commit}}"))?;
         let known = known.ok_or_else(|| ForgeError::NotFound {
             what: format!("commit `{}` in `{}`", commit.escape_debug(), self.git.name()),
@@ -233,7 +247,11 @@ impl Forge for Local {
         self.git.tree(&known)
     }
 
-    fn find(&self, branch: &str) -> Result<Found, ForgeError> {
+    /// What is there for `branch`.
+    ///
+    /// # Errors
+    /// See [`Forge::find`].
+    pub fn find(&self, branch: &str) -> Result<Found, ForgeError> {
         let main = self.head()?;
         let mut found = Found { request: self.request(branch)?, ..Found::default() };
         found.branch_head = self.git.resolve(&format!("{}^{{commit}}", self.checked_ref(branch)?))?;
@@ -250,7 +268,7 @@ impl Forge for Local {
                 cause: None,
             })?;
             found.commits = (self.git.log(&main, &head)?.into_iter())
-                .map(|(id, emails)| FoundCommit { id, emails })
+                .map(|(id, emails)| FoundCommit { id, emails, merges_base: false })
                 .collect();
             let present =
                 change.files.iter().filter_map(|(path, entry)| Some((path.clone(), entry.as_ref()?)));
@@ -279,7 +297,11 @@ impl Forge for Local {
         Ok(found)
     }
 
-    fn publish(
+    /// Sets `branch` to one commit, if its head still is `expected_head`.
+    ///
+    /// # Errors
+    /// See [`Forge::publish`].
+    pub fn publish(
         &self,
         branch: &str,
         expected_head: Option<&str>,
@@ -328,14 +350,22 @@ impl Forge for Local {
         Ok(id)
     }
 
-    fn write_request(&self, branch: &str, title: &str, body: &str) -> Result<String, ForgeError> {
+    /// Writes the merge request's file.
+    ///
+    /// # Errors
+    /// See [`Forge::write_request`].
+    pub fn write_request(&self, branch: &str, title: &str, body: &str) -> Result<String, ForgeError> {
         self.own_ref(branch)?;
         let path = self.write_file(branch, title, body)?;
         self.remove_note(branch)?;
         Ok(path.display().to_string())
     }
 
-    fn close(
+    /// Writes the closed merge request's file and deletes the branch.
+    ///
+    /// # Errors
+    /// See [`Forge::close`].
+    pub fn close(
         &self,
         branch: &str,
         expected_head: Option<&str>,
@@ -354,8 +384,79 @@ impl Forge for Local {
         }
     }
 
-    fn own_emails(&self) -> Vec<String> {
+    /// Addresses on the bot's commits.
+    pub fn own_emails(&self) -> Vec<String> {
         std::iter::once(&self.settings.author_email).chain(&self.settings.former_emails).cloned().collect()
+    }
+}
+
+#[async_trait]
+impl Forge for Local {
+    async fn base_branch(&self) -> Result<String, ForgeError> {
+        self.aside(|local| local.base_branch()).await
+    }
+
+    async fn head(&self) -> Result<String, ForgeError> {
+        self.aside(|local| local.head()).await
+    }
+
+    async fn read_tree(&self, commit: &str) -> Result<Tree, ForgeError> {
+        let commit = commit.to_owned();
+        self.aside(move |local| local.read_tree(&commit)).await
+    }
+
+    async fn find(&self, branch: &str) -> Result<Found, ForgeError> {
+        let branch = branch.to_owned();
+        self.aside(move |local| local.find(&branch)).await
+    }
+
+    async fn publish(
+        &self,
+        branch: &str,
+        expected_head: Option<&str>,
+        commit: &Commit,
+    ) -> Result<String, ForgeError> {
+        let (branch, expected, commit) =
+            (branch.to_owned(), expected_head.map(str::to_owned), commit.clone());
+        self.aside(move |local| local.publish(&branch, expected.as_deref(), &commit)).await
+    }
+
+    async fn write_request(&self, branch: &str, title: &str, body: &str) -> Result<String, ForgeError> {
+        let [branch, title, body] = [branch, title, body].map(str::to_owned);
+        self.aside(move |local| local.write_request(&branch, &title, &body)).await
+    }
+
+    async fn close(
+        &self,
+        branch: &str,
+        expected_head: Option<&str>,
+        title: &str,
+        body: &str,
+    ) -> Result<(), ForgeError> {
+        let expected = expected_head.map(str::to_owned);
+        let [branch, title, body] = [branch, title, body].map(str::to_owned);
+        self.aside(move |local| local.close(&branch, expected.as_deref(), &title, &body)).await
+    }
+
+    async fn own_emails(&self) -> Result<Vec<String>, ForgeError> {
+        Ok(Local::own_emails(self))
+    }
+}
+
+impl Local {
+    /// Runs git on a thread where waiting for it holds up nobody.
+    async fn aside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Self) -> Result<T, ForgeError> + Send + 'static,
+    ) -> Result<T, ForgeError> {
+        let local = self.clone();
+        let done = tokio::task::spawn_blocking(move || work(&local)).await;
+        done.unwrap_or_else(|e| {
+            Err(ForgeError::Failed {
+                what: "the work on git was broken off".into(),
+                cause: Some(Box::new(e)),
+            })
+        })
     }
 }
 
@@ -408,7 +509,7 @@ fn parse_request(text: &str, url: String) -> FoundRequest {
         // Somebody removed the line: what the bot wrote last holds.
         None => Metadata::parse(&body).is_none_or(|noted| noted.state == State::Open),
     };
-    FoundRequest { open, title, body: body.trim_end().to_owned(), url }
+    FoundRequest { open, title, body: body.trim_end().to_owned(), url, ..FoundRequest::default() }
 }
 
 /// Writes a file as a whole or not at all.

@@ -11,6 +11,7 @@ pub use new_repository::new_repository;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use async_trait::async_trait;
 use slicewright_core::review::lifecycle::{Observed, ObservedCommit, ObservedRequest};
 
 /// What an adapter may fail with; the variants are what its caller does differently.
@@ -92,8 +93,11 @@ pub struct Found {
 impl Found {
     /// The same in the words of the decision about it.
     pub fn observed(&self) -> Observed {
-        let commit =
-            |found: &FoundCommit| ObservedCommit { id: found.id.clone(), emails: found.emails.clone() };
+        let commit = |found: &FoundCommit| ObservedCommit {
+            id: found.id.clone(),
+            emails: found.emails.clone(),
+            merges_base: found.merges_base,
+        };
         Observed {
             branch_head: self.branch_head.clone(),
             commits: self.commits.iter().map(commit).collect(),
@@ -103,6 +107,10 @@ impl Found {
                 open: found.open,
                 title: found.title.clone(),
                 body: found.body.clone(),
+                base_branch: found.base_branch.clone(),
+                approvals: found.approvals,
+                held: found.held.clone(),
+                conflicted: found.conflicted,
             }),
             merged: self.merged,
         }
@@ -116,10 +124,12 @@ pub struct FoundCommit {
     pub id: String,
     /// Author and committer e-mail.
     pub emails: [String; 2],
+    /// It merges the base branch and changes nothing else.
+    pub merges_base: bool,
 }
 
 /// A merge request as found.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundRequest {
     /// Open, or closed by the bot or a person.
     pub open: bool,
@@ -129,40 +139,49 @@ pub struct FoundRequest {
     pub body: String,
     /// Where a person finds it.
     pub url: String,
+    /// Branch that it is for. `None`: the forge does not say.
+    pub base_branch: Option<String>,
+    /// People who approved its current head.
+    pub approvals: u32,
+    /// Why its branch must not move now.
+    pub held: Option<String>,
+    /// It cannot be merged as it is.
+    pub conflicted: bool,
 }
 
-/// A place where proposals are made. Methods are synchronous steps of one pass over one repository.
-pub trait Forge {
+/// A place where proposals are made. Methods are the steps of one pass over one repository.
+#[async_trait]
+pub trait Forge: Send + Sync {
     /// The branch that proposals are for, `main`.
     ///
     /// # Errors
     /// When the repository does not say.
-    fn base_branch(&self) -> Result<String, ForgeError>;
+    async fn base_branch(&self) -> Result<String, ForgeError>;
 
     /// Head commit of the default branch.
     ///
     /// # Errors
     /// When the repository cannot be reached or has no such branch.
-    fn head(&self) -> Result<String, ForgeError>;
+    async fn head(&self) -> Result<String, ForgeError>;
 
     /// Every file at `commit`.
     ///
     /// # Errors
     /// When the commit is not there or cannot be read in full.
-    fn read_tree(&self, commit: &str) -> Result<Tree, ForgeError>;
+    async fn read_tree(&self, commit: &str) -> Result<Tree, ForgeError>;
 
     /// What is there for `branch`.
     ///
     /// # Errors
     /// When it cannot be read in full; the caller then treats the branch as edited by a person.
-    fn find(&self, branch: &str) -> Result<Found, ForgeError>;
+    async fn find(&self, branch: &str) -> Result<Found, ForgeError>;
 
     /// Sets `branch` to one commit on its base, if its head still is `expected_head` (`None`: does not exist).
     /// Returns the commit id. Equal input gives an equal commit.
     ///
     /// # Errors
     /// [`ForgeError::Conflict`] when the branch moved; nothing was written then.
-    fn publish(
+    async fn publish(
         &self,
         branch: &str,
         expected_head: Option<&str>,
@@ -173,13 +192,13 @@ pub trait Forge {
     ///
     /// # Errors
     /// When it cannot be written.
-    fn write_request(&self, branch: &str, title: &str, body: &str) -> Result<String, ForgeError>;
+    async fn write_request(&self, branch: &str, title: &str, body: &str) -> Result<String, ForgeError>;
 
     /// Closes the merge request of `branch` with `body`, and deletes the branch if its head still is `expected_head`.
     ///
     /// # Errors
     /// When either cannot be done.
-    fn close(
+    async fn close(
         &self,
         branch: &str,
         expected_head: Option<&str>,
@@ -188,5 +207,8 @@ pub trait Forge {
     ) -> Result<(), ForgeError>;
 
     /// E-mail addresses that the bot's own commits carry.
-    fn own_emails(&self) -> Vec<String>;
+    ///
+    /// # Errors
+    /// When the forge does not say who the bot is.
+    async fn own_emails(&self) -> Result<Vec<String>, ForgeError>;
 }

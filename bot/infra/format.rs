@@ -6,7 +6,7 @@ use slicewright_core::plan::{Change, Plan};
 
 use super::draft::Draft;
 
-use super::{gpu_operator, helm, manifest, nodes};
+use super::{gpu_operator, helm, manifest, node_groups, nodes};
 
 use super::labels::common;
 use super::repository::Repository;
@@ -25,8 +25,13 @@ pub(super) trait Format: Sync {
 }
 
 /// Every format, in the order in which they are read and asked.
-pub(super) const FORMATS: &[&dyn Format] =
-    &[&manifest::Manifests, &helm::HelmValues, &gpu_operator::GpuOperator, &nodes::NodeManifests];
+pub(super) const FORMATS: &[&dyn Format] = &[
+    &manifest::Manifests,
+    &helm::HelmValues,
+    &gpu_operator::GpuOperator,
+    &node_groups::NodeGroups,
+    &nodes::NodeManifests,
+];
 
 /// What is known while a plan is made true.
 #[derive(Debug)]

@@ -324,7 +324,7 @@ pub(super) fn parent(path: &str) -> &str {
 }
 
 /// A relative path of a kustomization as one from the repository's root. `None`: it leads out, or it is a URL.
-fn resolve(folder: &str, relative: &str) -> Option<String> {
+pub(super) fn resolve(folder: &str, relative: &str) -> Option<String> {
     if relative.contains("://") || relative.starts_with('/') {
         return None;
     }

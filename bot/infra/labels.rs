@@ -310,6 +310,7 @@ spec:
         let scope = Scope {
             cluster: "dc1".into(),
             folders: Vec::new(),
+            deployed_by: Vec::new(),
             new_files: "slicewright/".into(),
             operator_namespace: "gpu-operator".into(),
         };

@@ -157,7 +157,7 @@ pub(super) fn findings(repository: &Repository<'_>) -> Vec<Finding> {
         })
         .filter_map(|(file, parsed, object)| {
             let mut finding = find(file.path, parsed, object)?;
-            finding.variants = overlays.variants(file.path, object);
+            finding.variants = repository.variants(file.path, object);
             Some(finding)
         })
         .collect()

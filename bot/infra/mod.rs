@@ -4,6 +4,8 @@
 
 mod format;
 
+mod deployed;
+
 mod repository;
 
 mod walk;
@@ -40,6 +42,10 @@ mod own_layouts;
 
 mod nodes;
 
+mod node_groups;
+
+mod hcl;
+
 mod side_effects;
 
 mod rollback;
@@ -58,6 +64,7 @@ use std::collections::BTreeMap;
 use slicewright_core::inventory::Declared;
 use slicewright_core::plan::{Change, Plan};
 
+pub use deployed::DeployedBy;
 use draft::Draft;
 use format::{Edition, FORMATS, Reading};
 use repository::Repository;
@@ -81,6 +88,8 @@ pub struct Scope {
     pub cluster: String,
     /// Folders that hold the cluster's files; empty: the whole repository. Paths end with `/`.
     pub folders: Vec<String>,
+    /// Who says which folders are the cluster's, besides `folders`.
+    pub deployed_by: Vec<DeployedBy>,
     /// Folder for files that the repository does not have yet, ends with `/`.
     pub new_files: String,
     /// Namespace of the GPU Operator when the repository does not say.
@@ -256,18 +265,14 @@ fn left_over(change: &Change, why: String) -> ManualChange {
                 })
                 .collect(),
         },
-        Change::LabelGroup { key, value, previous, beside } => ManualChange {
-            what: if *beside {
-                format!("Make a second node group beside this one, labelled `{key}: {value}`")
-            } else {
-                format!("Label the node group `{key}: {value}`, where it is declared")
-            },
-            why: "the group's nodes come and go, so that a label on a node would be gone with it".to_owned(),
-            text: format!(
-                "# in the node group's labels (Karpenter NodePool, Terraform, Cluster API, …){}\n{key}: {value}\n",
-                previous.as_ref().map_or_else(String::new, |old| format!("; today `{old}`"))
-            ),
-        },
+        Change::LabelGroup { key, value, previous, beside, group } => node_groups::Label {
+            key,
+            value,
+            previous: previous.as_deref(),
+            beside: *beside,
+            group: group.as_ref(),
+        }
+        .by_hand(None, why, None),
         Change::SetMigConfig { name, .. } => {
             ManualChange { what: format!("Add the MIG layout `{name}`"), why, text: String::new() }
         }

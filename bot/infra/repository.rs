@@ -7,8 +7,9 @@ use std::sync::OnceLock;
 
 use slicewright_yaml::{MAX_BYTES, Node, RefusalKind, Step, Stream};
 
+use super::deployed::{Deployed, Given, deployed, holds};
 use super::helm::Helm;
-use super::kustomize::Overlays;
+use super::kustomize::{Overlays, Variant};
 use super::walk::{self, At};
 use super::{Scope, Snapshot};
 
@@ -48,12 +49,18 @@ pub(super) struct Repository<'a> {
     pub(super) snapshot: &'a Snapshot,
     /// Texts of the scope, YAML or not, by path.
     pub(super) texts: BTreeMap<&'a str, &'a str>,
+    /// Texts outside of the scope, by path; never edited.
+    pub(super) elsewhere: BTreeMap<&'a str, &'a str>,
     /// Parsed files by path.
     pub(super) files: BTreeMap<&'a str, File<'a>>,
     /// What was not read, as sentences with the place.
     pub(super) notes: BTreeSet<String>,
     /// Paths that exist and were not read; nothing is written over them.
     pub(super) unread: BTreeSet<&'a str>,
+    /// Objects in these files that are other clusters', by path and line.
+    foreign: BTreeSet<(String, usize)>,
+    /// Namespaces that whoever deploys a folder gives to its objects, by folder.
+    namespaces: BTreeMap<String, Given>,
     overlays: OnceLock<Overlays>,
     helm: OnceLock<Helm>,
 }
@@ -144,16 +151,16 @@ impl<'a> Repository<'a> {
     /// Reads the scope's part of a snapshot.
     pub(super) fn new(snapshot: &'a Snapshot, scope: &'a Scope) -> Self {
         let mut texts = BTreeMap::new();
-        let mut notes = BTreeSet::new();
+        let mut elsewhere = all_texts(snapshot);
+        let Deployed { paths, mut notes, foreign, namespaces } = deployed(&elsewhere, &scope.deployed_by);
         let in_scope = |path: &str| {
+            let all = scope.folders.is_empty() && scope.deployed_by.is_empty();
             let new = !scope.new_files.is_empty() && path.starts_with(scope.new_files.as_str());
-            (scope.folders.is_empty()
-                || new
-                || scope.folders.iter().any(|folder| path.starts_with(folder.as_str())))
-                && !is_protected(path)
+            let listed = || scope.folders.iter().any(|folder| path.starts_with(folder.as_str()));
+            (all || new || listed() || holds(&paths, path)) && !is_protected(path)
         };
         for (path, reason) in &snapshot.skipped {
-            if in_scope(path) && is_yaml(path) {
+            if in_scope(path) && is_read(path) {
                 notes.insert(format!("`{path}` was not read: {reason}"));
             }
         }
@@ -170,25 +177,26 @@ impl<'a> Repository<'a> {
             }
             match std::str::from_utf8(bytes) {
                 Ok(text) if text.starts_with("version https://git-lfs.github.com/spec/") => {
-                    if is_yaml(path) {
+                    if is_read(path) {
                         notes.insert(format!("`{path}` was not read: it is a Git LFS pointer"));
                     }
                 }
                 Ok(text) if text.len() <= MAX_BYTES => {
                     texts.insert(path.as_str(), text);
                 }
-                Ok(text) if is_yaml(path) => {
+                Ok(text) if is_read(path) => {
                     let n_bytes = text.len();
                     notes.insert(format!(
                         "`{path}` was not read: {n_bytes} bytes are more than the {MAX_BYTES} that are read"
                     ));
                 }
-                Err(_) if is_yaml(path) => {
+                Err(_) if is_read(path) => {
                     notes.insert(format!("`{path}` was not read: it is not UTF-8 text"));
                 }
                 Ok(_) | Err(_) => {}
             }
         }
+        elsewhere.retain(|path, _| !in_scope(path) && !is_protected(path));
         let unread = snapshot
             .skipped
             .keys()
@@ -214,20 +222,29 @@ impl<'a> Repository<'a> {
             scope,
             snapshot,
             texts,
+            elsewhere,
             files,
             notes,
             unread,
+            foreign,
+            namespaces,
             overlays: OnceLock::new(),
             helm: OnceLock::new(),
         }
     }
 
-    /// Every object of every parsed file, in the order of paths.
+    /// Every object of every parsed file that is not another cluster's, in the order of paths.
     pub(super) fn objects(&self) -> impl Iterator<Item = (&File<'a>, &Parsed, &Object)> {
         self.files
             .values()
             .filter_map(|file| Some((file, file.parsed.as_ref().ok()?)))
             .flat_map(|(file, parsed)| parsed.objects.iter().map(move |object| (file, parsed, object)))
+            .filter(|(file, _, object)| !self.is_foreign(file.path, object))
+    }
+
+    /// Whether an object is another cluster's, although it stands in this one's files.
+    pub(super) fn is_foreign(&self, path: &str, object: &Object) -> bool {
+        !self.foreign.is_empty() && self.foreign.contains(&(path.to_owned(), object.line))
     }
 
     /// Parses the YAML files that hold one of `words` and were not parsed at first.
@@ -261,12 +278,40 @@ impl<'a> Repository<'a> {
         self.helm.get_or_init(|| Helm::new(self))
     }
 
+    /// What an object becomes, once for every way to a root; never empty.
+    pub(super) fn variants(&self, path: &str, object: &Object) -> Vec<Variant> {
+        let mut variants = self.overlays().variants(path, object);
+        for variant in variants.iter_mut().filter(|_| !self.namespaces.is_empty()) {
+            let root = variant.root.as_deref().unwrap_or(path);
+            let folders = root.match_indices('/').map(|(at, _)| &root[..=at]).chain(["/"]);
+            let longest = folders
+                .filter_map(|folder| Some((folder.len(), self.namespaces.get(folder)?)))
+                .max_by_key(|(n, _)| *n);
+            if let Some((_, given)) = longest
+                && (given.all || variant.namespace.is_none())
+            {
+                variant.namespace = Some(given.namespace.clone());
+            }
+        }
+        variants
+    }
+
     /// The namespace that an object ends up in, if all ways to it agree.
     pub(super) fn namespace(&self, path: &str, object: &Object) -> Option<String> {
-        let mut variants = self.overlays().variants(path, object).into_iter();
+        let mut variants = self.variants(path, object).into_iter();
         let first = variants.next()?.namespace;
         variants.all(|variant| variant.namespace == first).then_some(first).flatten()
     }
+}
+
+/// The texts of all folders: who deploys what may be said anywhere.
+fn all_texts(snapshot: &Snapshot) -> BTreeMap<&str, &str> {
+    snapshot
+        .files
+        .iter()
+        .filter(|(path, bytes)| is_plain_path(path) && bytes.len() <= MAX_BYTES)
+        .filter_map(|(path, bytes)| Some((path.as_str(), std::str::from_utf8(bytes).ok()?)))
+        .collect()
 }
 
 /// Whether the bot keeps its hands off `path`.
@@ -292,6 +337,16 @@ pub(super) fn is_yaml(path: &str) -> bool {
         || name
             .rsplit_once('.')
             .is_some_and(|(_, end)| end.eq_ignore_ascii_case("yaml") || end.eq_ignore_ascii_case("yml"))
+}
+
+/// Whether the name says that the file holds Terraform's or OpenTofu's language.
+pub(super) fn is_terraform(path: &str) -> bool {
+    path.ends_with(".tf") || path.ends_with(".tofu")
+}
+
+/// Whether a file that cannot be read is worth a note.
+fn is_read(path: &str) -> bool {
+    is_yaml(path) || is_terraform(path)
 }
 
 /// Whether this is the file that makes a folder a Kustomize one.

@@ -9,8 +9,11 @@ use super::ManualChange;
 use super::draft::Draft;
 use super::format::Edition;
 use super::frame;
+use super::node_groups::Label;
 use super::nodes::is_node_name;
 use super::text::{fenced, one_line, shell};
+
+const MIG_LABEL: &str = "nvidia.com/mig.config";
 
 /// Writes `rollback/<pool>.md`.
 pub(super) fn write(edition: &Edition<'_>, draft: &mut Draft<'_>) {
@@ -38,6 +41,7 @@ fn by_hand(plan: &Plan, why: String, text: String) -> ManualChange {
 fn text(plan: &Plan) -> Result<String, String> {
     let steps: Vec<minijinja::Value> = plan.rollback.iter().map(step).collect();
     let labels: Vec<String> = plan.changes.iter().flat_map(old_labels).collect();
+    let groups: Vec<String> = plan.changes.iter().filter_map(old_group).collect();
     let resources: Vec<String> = plan.changes.iter().filter_map(old_resource).collect();
     let block = |language: &str, lines: &[String]| {
         if lines.is_empty() { String::new() } else { fenced(language, lines) }
@@ -49,6 +53,7 @@ fn text(plan: &Plan) -> Result<String, String> {
             cluster => code(&plan.pool.cluster),
             steps,
             labels => block("sh", &labels),
+            groups => block("text", &groups),
             resources => block("text", &resources),
         },
     )
@@ -83,12 +88,30 @@ fn old_labels(change: &Change) -> Vec<String> {
                 format!("kubectl label node {} {} --overwrite", shell(node), shell(&format!("{key}={old}")))
             }
             // Taking the label of the MIG manager away does nothing: the cards stay cut.
-            None if key == "nvidia.com/mig.config" => {
+            None if key == MIG_LABEL => {
                 format!("kubectl label node {} nvidia.com/mig.config=all-disabled --overwrite", shell(node))
             }
             None => format!("kubectl label node {} {}", shell(node), shell(&format!("{key}-"))),
         })
         .collect()
+}
+
+/// What a node group's declaration said, and what it must say for the cards to be whole again.
+fn old_group(change: &Change) -> Option<String> {
+    let Label { key, value, previous, beside, group } = Label::of(change)?;
+    let name = group.map_or_else(|| "the node group".to_owned(), ToString::to_string);
+    if beside {
+        return Some(format!("{name}: without the second group that carries {key}: {value}"));
+    }
+    Some(match previous {
+        Some(old) => format!("{name}: {key}: {old} (after the change {value})"),
+        None if key == MIG_LABEL => {
+            format!(
+                "{name}: {key}: all-disabled (after the change {value}); without the label cards stay cut"
+            )
+        }
+        None => format!("{name}: without {key} (after the change {value})"),
+    })
 }
 
 fn old_resource(change: &Change) -> Option<String> {

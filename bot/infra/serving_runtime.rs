@@ -73,7 +73,7 @@ fn users(repository: &Repository<'_>) -> BTreeMap<(String, String), BTreeSet<Wor
         for object in parsed.objects.iter().filter(|object| object.kind == "InferenceService") {
             let Some(root) = parsed.at(object) else { continue };
             let runtimes: BTreeSet<String> = root.down("spec.predictor").iter().flat_map(runtimes).collect();
-            for variant in repository.overlays().variants(file.path, object) {
+            for variant in repository.variants(file.path, object) {
                 let Some(namespace) = variant.namespace else { continue };
                 let id = WorkloadId::new("InferenceService", &namespace, &variant.name);
                 for runtime in &runtimes {

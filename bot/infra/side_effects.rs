@@ -19,8 +19,11 @@ use super::walk::{self, At};
 /// Kinds that are looked at, as words in files that were not parsed for another reason.
 const WORDS: &[&str] = &["HorizontalPodAutoscaler", "ScaledObject", "PodDisruptionBudget"];
 
-/// The counter that has no value for MIG instances.
-const GPU_UTIL: &str = "DCGM_FI_DEV_GPU_UTIL";
+/// Counters that have no value for MIG instances (NVML does not support utilisation rates there), and what does.
+const WITHOUT_MIG: [(&str, &str); 2] = [
+    ("DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"),
+    ("DCGM_FI_DEV_MEM_COPY_UTIL", "DCGM_FI_PROF_DRAM_ACTIVE"),
+];
 
 /// Longest text that is searched for the counter; dashboards are smaller.
 const MAX_SEARCHED: usize = 4 * 1024 * 1024;
@@ -121,8 +124,9 @@ impl<'a> Reach<'a> {
                     format!("{}: {named} of Kueue names `{from}` and needs an entry for {to}.", place(line))
                 })
             }
-            ("kyverno.io" | "constraints.gatekeeper.sh" | "templates.gatekeeper.sh", _) => {
-                self.names_in(root, "spec", |from, to, line| {
+            ("kyverno.io" | "constraints.gatekeeper.sh" | "templates.gatekeeper.sh", _)
+            | ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy" | "MutatingAdmissionPolicy") => {
+                self.speaks_of(root, |from, to, line| {
                     format!(
                         "{}: the policy {named} speaks about `{from}`; see whether it must know {to}.",
                         place(line)
@@ -180,6 +184,28 @@ impl<'a> Reach<'a> {
                 to.iter().filter(|to| !known.contains(**to)).map(|to| format!("`{to}`")).collect();
             if !missing.is_empty() {
                 found.push(sentence(text, &missing.join(", "), *line));
+            }
+        }
+        found
+    }
+
+    /// As [`Reach::names_in`], where the resource may stand anywhere in a text: in Rego, in CEL.
+    fn speaks_of(&self, root: &At<'_>, sentence: impl Fn(&str, &str, usize) -> String) -> Vec<String> {
+        let mut found = Vec::new();
+        for (from, to) in &self.renamed {
+            let (mut line, mut known): (Option<usize>, BTreeSet<&str>) = (None, BTreeSet::new());
+            walk::every(root.node, &mut |key, node| {
+                for text in [key, node.as_str()].into_iter().flatten() {
+                    if names(text, from) {
+                        line.get_or_insert(node.line());
+                    }
+                    known.extend(to.iter().copied().filter(|to| names(text, to)));
+                }
+            });
+            let missing: Vec<String> =
+                to.iter().filter(|to| !known.contains(*to)).map(|to| format!("`{to}`")).collect();
+            if let Some(line) = line.filter(|_| !missing.is_empty()) {
+                found.push(sentence(from, &missing.join(", "), line));
             }
         }
         found
@@ -316,15 +342,27 @@ impl<'a> Reach<'a> {
     fn label_selectors(&self) -> Vec<String> {
         let mut found = Vec::new();
         for change in &self.edition.plan.changes {
-            let Change::LabelNodes { key, value, nodes } = change else { continue };
+            let (key, value, old, on): (_, _, BTreeSet<&str>, _) = match change {
+                Change::LabelNodes { key, value, nodes } => {
+                    let on = if nodes.len() == 1 { "on one node" } else { "on some nodes" };
+                    (key, value, nodes.values().flatten().map(String::as_str).collect(), on)
+                }
+                Change::LabelGroup { key, value, previous, beside: false, .. } => {
+                    (key, value, previous.iter().map(String::as_str).collect(), "in the whole node group")
+                }
+                Change::LabelGroup { .. }
+                | Change::SetMigConfig { .. }
+                | Change::SetPluginConfig { .. }
+                | Change::SetWorkloadResource { .. }
+                | Change::PinWorkload { .. } => continue,
+            };
             for (id, workload) in &self.edition.declared.workloads {
                 let Some(wanted) = workload.node_selector.get(key).filter(|wanted| *wanted != value) else {
                     continue;
                 };
-                if nodes.values().flatten().any(|old| old == wanted) {
-                    let on = if nodes.len() == 1 { "one node" } else { "some nodes" };
+                if old.contains(wanted.as_str()) {
                     found.push(format!(
-                        "`{}`: {} `{id}` selects `{key}: {wanted}`, a label that the plan changes on {on}.",
+                        "`{}`: {} `{id}` selects `{key}: {wanted}`, a label that the plan changes {on}.",
                         workload.place, id.kind
                     ));
                 }
@@ -354,6 +392,14 @@ impl<'a> Reach<'a> {
     }
 }
 
+/// The text holds a resource's name, and not as a part of a longer one: `nvidia.com/gpu` is not in `nvidia.com/gpu.shared`.
+fn names(text: &str, resource: &str) -> bool {
+    text.match_indices(resource).any(|(at, _)| {
+        let after = text[at + resource.len()..].chars().next();
+        !after.is_some_and(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '/'))
+    })
+}
+
 /// A DCGM model name as the product label of GPU Feature Discovery: other characters dropped, words joined by `-`.
 fn product_label(model_name: &str) -> String {
     let kept: String = model_name
@@ -363,27 +409,32 @@ fn product_label(model_name: &str) -> String {
     kept.split_whitespace().collect::<Vec<_>>().join("-")
 }
 
-/// Alerts and dashboards on the counter that vanishes under MIG, one sentence a file.
+/// Alerts and dashboards on counters that vanish under MIG, one sentence a file and counter; those of the whole
+/// repository, as monitoring is often declared for all clusters in one place.
 fn counters(repository: &Repository<'_>) -> Vec<String> {
     let mut found = Vec::new();
-    for (path, text) in &repository.texts {
+    for (path, text) in repository.texts.iter().chain(&repository.elsewhere) {
         let searched = is_yaml(path)
             || [".json", ".jsonnet", ".libsonnet", ".tpl", ".rules"].iter().any(|end| path.ends_with(end));
         if !searched || text.len() > MAX_SEARCHED {
             continue;
         }
-        let mut lines = text.lines().enumerate().filter(|(_, line)| line.contains(GPU_UTIL));
-        let Some((first, _)) = lines.next() else { continue };
-        let more = match lines.count() {
-            0 => String::new(),
-            1 => " (and on 1 more line)".to_owned(),
-            n => format!(" (and on {n} more lines)"),
-        };
-        found.push(format!(
-            "`{path}:{}`{more}: reads `{GPU_UTIL}`, which is missing or 0 for cards under MIG; \
-             `DCGM_FI_PROF_GR_ENGINE_ACTIVE` is there.",
-            first + 1
-        ));
+        for (counter, instead) in WITHOUT_MIG {
+            if !text.contains(counter) {
+                continue;
+            }
+            let mut lines = text.lines().enumerate().filter(|(_, line)| line.contains(counter));
+            let Some((first, _)) = lines.next() else { continue };
+            let more = match lines.count() {
+                0 => String::new(),
+                1 => " (and on 1 more line)".to_owned(),
+                n => format!(" (and on {n} more lines)"),
+            };
+            found.push(format!(
+                "`{path}:{}`{more}: reads `{counter}`, which is missing or 0 for cards under MIG; `{instead}` is there.",
+                first + 1
+            ));
+        }
     }
     found
 }

@@ -17,7 +17,7 @@ use slicewright_core::ids::WorkloadId;
 use slicewright_core::inventory::MigStrategy;
 use slicewright_core::plan::{Change, Plan};
 
-use super::{ChangeSet, Scope, Snapshot, edit, read};
+use super::{ChangeSet, DeployedBy, Scope, Snapshot, edit, read};
 
 pub(super) fn plan(wanted: &Value) -> Plan {
     let mut plan = json!({
@@ -49,18 +49,27 @@ pub(super) fn plan(wanted: &Value) -> Plan {
     serde_json::from_value(plan).unwrap()
 }
 
-fn scope(wanted: &Value) -> Scope {
+fn deployed_by(wanted: &Value) -> Vec<DeployedBy> {
+    let flux = wanted["flux"].as_str().map(|root| DeployedBy::Flux { root: root.to_owned() });
+    let argo_cd = wanted["argo_cd"].as_array().map(|texts| DeployedBy::ArgoCd {
+        destinations: texts.iter().map(|text| text.as_str().unwrap().to_owned()).collect(),
+    });
+    flux.into_iter().chain(argo_cd).collect()
+}
+
+pub(super) fn scope(wanted: &Value) -> Scope {
     let text = |key: &str, default: &str| wanted[key].as_str().unwrap_or(default).to_owned();
     let folders = wanted["folders"].as_array().cloned().unwrap_or_default();
     Scope {
         cluster: text("cluster", "dc1"),
         folders: folders.iter().map(|folder| folder.as_str().unwrap().to_owned()).collect(),
+        deployed_by: deployed_by(wanted),
         new_files: text("new_files", "slicewright/"),
         operator_namespace: text("operator_namespace", "gpu-operator"),
     }
 }
 
-fn tree(root: &Path) -> BTreeMap<String, Vec<u8>> {
+pub(super) fn tree(root: &Path) -> BTreeMap<String, Vec<u8>> {
     fn walk(root: &Path, folder: &Path, found: &mut BTreeMap<String, Vec<u8>>) {
         let Ok(entries) = fs::read_dir(folder) else { return };
         for entry in entries {

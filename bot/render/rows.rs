@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use slicewright_core::fit::Verdict;
 use slicewright_core::ids::WorkloadId;
+use slicewright_core::plan::node_group::NodeGroup;
 use slicewright_core::plan::{CardUse, Change, Item, MigEntry, Plan};
 use slicewright_core::units::Mib;
 
@@ -33,8 +34,8 @@ pub(super) fn rows(plan: &Plan) -> Vec<Row> {
                 settings.extend(config_row(change, plan))
             }
             Change::LabelNodes { key, value, nodes } => settings.extend(label_rows(key, value, nodes, plan)),
-            Change::LabelGroup { key, value, previous, beside } => settings.push(Row {
-                object: if *beside { "a new node group beside this one" } else { "the node group" }.into(),
+            Change::LabelGroup { key, value, previous, beside, group } => settings.push(Row {
+                object: group_words(group.as_ref(), *beside),
                 field: format!("label {}", tick(key)),
                 before: previous.as_deref().map_or_else(|| "not set".to_owned(), tick),
                 after: tick(value),
@@ -101,6 +102,20 @@ fn entry_words(entry: &MigEntry) -> String {
     };
     let cut: Vec<String> = entry.instances.iter().map(|(name, n)| format!("{n} × {}", tick(name))).collect();
     if cut.is_empty() { format!("{cards}: MIG off") } else { format!("{cards}: {}", cut.join(", ")) }
+}
+
+/// The node group that a label is set on.
+fn group_words(group: Option<&NodeGroup>, beside: bool) -> String {
+    let name = group.map(|group| match group.name.as_str() {
+        "" => group.kind.name().to_owned(),
+        name => format!("{} {}", group.kind.name(), tick(name)),
+    });
+    match (beside, name) {
+        (true, Some(name)) => format!("a new node group beside {name}"),
+        (true, None) => "a new node group beside this one".to_owned(),
+        (false, Some(name)) => name,
+        (false, None) => "the node group".to_owned(),
+    }
 }
 
 /// One row a value that the label has today.

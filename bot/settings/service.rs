@@ -8,6 +8,7 @@ use slicewright_core::inventory::MigStrategy;
 use slicewright_core::plan::pool::{PoolSettings, PriceSettings};
 use slicewright_core::policy::PolicySettings;
 use slicewright_core::policy::rules::PolicyRule;
+use slicewright_core::review::limits::Limits;
 use slicewright_yaml::{Document, Edit, Op, Refusal, Shared, Step, Value};
 
 use super::{lines, wording};
@@ -35,6 +36,8 @@ pub struct ServiceSettings {
     pub branch_prefix: Option<String>,
     /// Who the bot's commits are by.
     pub author: Author,
+    /// How many proposals a repository may have, and when they are made.
+    pub proposals: Limits,
 }
 
 /// Name and address in the bot's commits. A commit by anybody else on a bot's branch stops the bot.
@@ -95,8 +98,20 @@ pub struct RepositorySettings {
     pub merge_requests: Option<PathBuf>,
     /// Folders of the repository that hold this cluster's files; none: all of it.
     pub folders: Vec<String>,
+    /// The folder that Flux was bootstrapped with for this cluster; the folders that it deploys count as its own.
+    pub flux: Option<String>,
+    /// `destination.name` or `destination.server` of this cluster in Argo CD; the folders that are deployed there count as
+    /// its own.
+    pub argo_cd: Vec<String>,
     /// Folder for files that the repository does not have yet. Default `slicewright/<cluster>/`.
     pub new_files: Option<String>,
+}
+
+impl RepositorySettings {
+    /// Something says which files of the repository are the cluster's.
+    fn says_which_files(&self) -> bool {
+        !self.folders.is_empty() || self.flux.is_some() || !self.argo_cd.is_empty()
+    }
 }
 
 /// What kind of forge a repository lives on.
@@ -200,6 +215,13 @@ impl ServiceSettings {
         self.branch_prefix.as_deref().unwrap_or("slicewright")
     }
 
+    /// The limits of a repository. One on this machine has none of its own.
+    pub fn limits_of(&self, repository: &RepositorySettings) -> Limits {
+        match repository.forge {
+            ForgeKind::Local => self.proposals.clone(),
+        }
+    }
+
     /// Days of history to ask for.
     pub fn window_days(&self) -> u32 {
         self.window_days.unwrap_or(30)
@@ -256,6 +278,9 @@ impl ServiceSettings {
         if !self.author.email.contains('@') {
             return wrong("author.email", "must be an e-mail address that belongs to the bot alone");
         }
+        if let Err((at, problem)) = self.proposals.check() {
+            return wrong(&format!("proposals.{at}"), &problem);
+        }
         let mut names = BTreeSet::new();
         for (i, cluster) in self.clusters.iter().enumerate() {
             let place = |rest: &str| format!("clusters[{i}].{rest}");
@@ -279,13 +304,15 @@ impl ServiceSettings {
                 .iter()
                 .enumerate()
                 .any(|(n, other)| n != i && other.repository.path == cluster.repository.path);
-            if shares && cluster.repository.folders.is_empty() {
+            if shares && !cluster.repository.says_which_files() {
                 return wrong(
                     &place("repository.folders"),
-                    "other clusters use the same repository: say which folders are this cluster's",
+                    "other clusters use the same repository: say which folders are this cluster's, or give `flux` or \
+                     `argo_cd`",
                 );
             }
-            let folders = cluster.repository.folders.iter().chain(&cluster.repository.new_files);
+            let repository = &cluster.repository;
+            let folders = repository.folders.iter().chain(&repository.new_files).chain(&repository.flux);
             for folder in folders {
                 if folder.starts_with('/') || folder.split('/').any(|part| part == "..") {
                     return wrong(
@@ -491,6 +518,11 @@ mod tests {
             "author",
             "email",
             "former_emails",
+            "proposals",
+            "max_open",
+            "max_per_hour",
+            "hours",
+            "days",
             "catalog",
             "pool_defaults",
             "clusters",
@@ -511,6 +543,8 @@ mod tests {
             "branch",
             "merge_requests",
             "folders",
+            "flux",
+            "argo_cd",
             "new_files",
             "gpu_operator",
             "namespace",

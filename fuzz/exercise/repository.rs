@@ -13,6 +13,7 @@ pub(crate) fn run(data: &[u8]) {
     let scope = Scope {
         cluster: "a".to_owned(),
         folders: Vec::new(),
+        deployed_by: Vec::new(),
         new_files: "slicewright/".to_owned(),
         operator_namespace: "gpu-operator".to_owned(),
     };

@@ -13,3 +13,5 @@ mod offline;
 mod fleet;
 
 mod slices;
+
+mod rendered;

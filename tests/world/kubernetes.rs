@@ -19,6 +19,18 @@ pub(crate) fn validate(files: &[PathBuf]) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(text.concat()) }
 }
 
+/// What the schemas have against files, which are given by their paths below `folder`: one line a complaint.
+pub(crate) fn complaints(folder: &Path, files: &[String]) -> Vec<String> {
+    if files.is_empty() {
+        return Vec::new();
+    }
+    let mut command = Command::new(python_tool("kubernetes-validate"));
+    let output = command.current_dir(folder).args(["--strict", "-k", VERSION]).args(files).output().unwrap();
+    let text =
+        [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    text.lines().filter(|line| line.contains("ERROR")).map(str::to_owned).collect()
+}
+
 /// The YAML files below a folder that are Kubernetes manifests: not Kustomize's, not Helm values, not other tools'.
 pub(crate) fn manifests_below(folder: &Path) -> Vec<PathBuf> {
     let files = super::repo::files_below(folder).into_iter().filter(|path| {

@@ -33,7 +33,8 @@ fn lines(change: &Change) -> Vec<String> {
         Change::LabelNodes { key, value, nodes } => {
             nodes.iter().map(|(node, old)| format!("label {node} {key} {old:?} {value}")).collect()
         }
-        Change::LabelGroup { key, value, previous, beside } => {
+        // Which group it is follows from the pool: plans that were declined before it was known keep their fingerprint.
+        Change::LabelGroup { key, value, previous, beside, group: _ } => {
             vec![format!("group {key} {previous:?} {value} {beside}")]
         }
         Change::SetWorkloadResource { workload, from, to, count, pin } => {

@@ -9,6 +9,8 @@ pub mod layers;
 
 pub mod pool;
 
+pub mod node_group;
+
 mod weigh;
 
 mod placement;
@@ -49,6 +51,7 @@ use crate::inventory::{Declared, Inventory};
 use crate::policy::{Method, Policy};
 use crate::units::Mib;
 use crate::usage::Measured;
+use node_group::NodeGroup;
 use pool::Pool;
 use saving::Saving;
 pub(crate) use weigh::Weighed;
@@ -256,6 +259,9 @@ pub enum Change {
         previous: Option<String>,
         /// Others stay on whole cards: make a second group for the shared ones beside it.
         beside: bool,
+        /// Which group it is, if the nodes' labels tell.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        group: Option<NodeGroup>,
     },
     /// Another resource in the pod template of a workload.
     SetWorkloadResource {
@@ -557,6 +563,13 @@ pub struct Request<'a> {
     pub catalog: &'a Catalog,
     /// Policy of every workload of the cluster.
     pub policies: &'a BTreeMap<WorkloadId, Policy>,
+}
+
+impl Request<'_> {
+    /// The declared group that the pool's nodes come from, if their labels tell.
+    fn node_group(&self) -> Option<NodeGroup> {
+        NodeGroup::of(self.inventory.nodes.iter().filter(|node| self.pool.nodes.contains(&node.name)))
+    }
 }
 
 /// What comes of a pool.

@@ -241,8 +241,11 @@ fn group_first(plan: &Plan) -> Option<Step> {
     plan.changes.iter().find_map(|change| match change {
         Change::LabelGroup { key, value, beside, .. } => {
             let group = if *beside { "a second node group beside this one" } else { "the node group" };
+            // The label may be part of the same merge request: then its file is applied ahead of the others.
             let mut step = step(
-                format!("Before the merge: label {group} `{key}={value}` where it is declared, and let it make nodes."),
+                format!(
+                    "Before the workloads change: label {group} `{key}={value}` where it is declared, and let it make nodes."
+                ),
                 vec![format!("kubectl get nodes -l {key}={value}")],
             );
             step.wait_for =

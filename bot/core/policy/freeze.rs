@@ -122,7 +122,13 @@ impl Freeze {
     }
 
     fn zone(&self) -> TimeZone {
-        self.time_zone.as_ref().map_or(TimeZone::UTC, |zone| zone.0.clone())
+        self.time_zone.as_ref().map_or(TimeZone::UTC, Zone::get)
+    }
+}
+
+impl Zone {
+    pub(crate) fn get(&self) -> TimeZone {
+        self.0.clone()
     }
 }
 
@@ -195,7 +201,7 @@ impl DayOfWeek {
         }
     }
 
-    fn of(day: Date) -> Self {
+    pub(crate) fn of(day: Date) -> Self {
         match day.weekday() {
             Weekday::Monday => Self::Mon,
             Weekday::Tuesday => Self::Tue,

@@ -38,6 +38,9 @@ pub struct ObservedCommit {
     pub id: String,
     /// Author and committer e-mail.
     pub emails: [String; 2],
+    /// It merges the base branch into the proposal's and changes nothing else: what a forge's button to update a branch
+    /// makes.
+    pub merges_base: bool,
 }
 
 /// A proposal's text as seen.
@@ -49,6 +52,14 @@ pub struct ObservedRequest {
     pub title: String,
     /// Text, with the hidden block.
     pub body: String,
+    /// Branch that it is for now; a person may have changed it. `None`: the forge does not say.
+    pub base_branch: Option<String>,
+    /// People who approved its current head.
+    pub approvals: u32,
+    /// Why its branch must not move now: it is being merged, or carries a label that asks for that.
+    pub held: Option<String>,
+    /// It cannot be merged into the base branch as it is.
+    pub conflicted: bool,
 }
 
 /// The proposal as it should be.
@@ -67,6 +78,10 @@ pub struct Wanted {
     pub method: String,
     /// Cards that the plan frees.
     pub cards_freed: u32,
+    /// What each workload gets, `namespace/name` to `2g.10gb`.
+    pub shares: BTreeMap<String, String>,
+    /// Workloads for which the share that stands on the branch is too small by now: merging it would take them down.
+    pub outgrown: Vec<String>,
 }
 
 /// What the bot knows of itself.
@@ -174,7 +189,7 @@ pub fn decide(observed: &Observed, wanted: Option<&Wanted>, own: &Own, today: Da
         );
     };
     if request.open && known.state == State::Open {
-        return open(observed, request, &known, wanted, own);
+        return open(observed, request, &known, wanted, own, today);
     }
     if request.open {
         return reopened(observed, &known, wanted_files, own);
@@ -249,6 +264,7 @@ fn open(
     known: &Metadata,
     wanted: Option<&Wanted>,
     own: &Own,
+    today: Date,
 ) -> Action {
     if observed.merged {
         return Action::RecordMerged {
@@ -266,12 +282,23 @@ fn open(
         return edited(observed, own, "there are commits on the branch that are not the bot's");
     }
     let same_files = wanted.is_some_and(|wanted| wanted.files == observed.files);
-    if *head != known.head && !own.heads.contains(head) && !same_files {
+    let updated = observed.commits.last().is_some_and(|last| last.id == *head && last.merges_base);
+    if *head != known.head && !own.heads.contains(head) && !same_files && !updated {
         return edited(
             observed,
             own,
             &format!("the branch is not at {}, where the bot left it", short(&known.head)),
         );
+    }
+    if let Some(base) = request.base_branch.as_ref().filter(|base| **base != known.base_branch) {
+        return edited(
+            observed,
+            own,
+            &format!("a person aimed it at `{base}` instead of `{}`", known.base_branch),
+        );
+    }
+    if let Some(why) = silent(request, known, today) {
+        return Action::leave(why);
     }
     let wanted = match wanted {
         None => return Action::Withdraw { reason: "the measurement no longer supports the change".into() },
@@ -281,6 +308,17 @@ fn open(
         Some(wanted) => wanted,
     };
     update(observed, request, known, wanted, head)
+}
+
+/// Why nothing is written although the proposal is the bot's to write.
+fn silent(request: &ObservedRequest, known: &Metadata, today: Date) -> Option<String> {
+    if known.paused {
+        return Some("a person paused it".to_owned());
+    }
+    if let Some(until) = known.snoozed_until.filter(|until| *until > today) {
+        return Some(format!("snoozed until {until}"));
+    }
+    request.held.as_ref().map(|why| format!("held: {why}"))
 }
 
 /// Which of branch and text differ from what is wanted.
@@ -293,12 +331,27 @@ fn update(
 ) -> Action {
     let same_plan = wanted.fingerprint == known.fingerprint;
     let same_files = wanted.files == observed.files;
-    let push = !same_files && (!same_plan || !observed.stale.is_empty());
+    let push = request.conflicted || (!same_files && (!same_plan || !observed.stale.is_empty()));
+    let must = request.conflicted || !observed.stale.is_empty() || !wanted.outgrown.is_empty();
+    if push && request.approvals > 0 && !must {
+        let who = match request.approvals {
+            1 => "a person".to_owned(),
+            n => format!("{n} people"),
+        };
+        return Action::leave(format!(
+            "{who} approved it: the branch stays as it was seen, although the plan is another one by now"
+        ));
+    }
     let by_hand = metadata::body_hash(&request.body) != known.body_hash;
     let same_text = metadata::body_hash(&wanted.body) == known.body_hash && wanted.title == request.title;
     // A text that a person edited is theirs for as long as it still describes the branch.
     let text = push || !same_plan || *head != known.head || (!same_text && !by_hand);
     let reason = match (push, text) {
+        (true, _) if !wanted.outgrown.is_empty() => format!(
+            "what the branch gives is too small by now for {}: it must not be merged as it is",
+            first_few(&wanted.outgrown, 3, ", ")
+        ),
+        (true, _) if request.conflicted => "it could not be merged into the base branch any more".to_owned(),
         (true, _) if !same_plan => "the plan changed".to_owned(),
         (true, _) => format!("the base branch changed in files of the proposal: {}", list(&observed.stale)),
         (false, true) if !same_plan => "the plan changed; the files are the same".to_owned(),
@@ -380,8 +433,9 @@ fn declined_sentence(known: &Metadata) -> String {
 
 /// Commits whose author or committer is not the bot.
 fn strangers(observed: &Observed, own: &Own) -> Vec<String> {
-    let foreign =
-        |commit: &&ObservedCommit| commit.emails.iter().any(|email| !own.emails.contains(email.as_str()));
+    let foreign = |commit: &&ObservedCommit| {
+        !commit.merges_base && commit.emails.iter().any(|email| !own.emails.contains(email.as_str()))
+    };
     observed.commits.iter().filter(foreign).map(|commit| commit.id.clone()).collect()
 }
 

@@ -4,6 +4,9 @@
 //! It is a hint, not a proof: anybody who may edit the text may forge it. What it may be trusted for is the question
 //! of `lifecycle`.
 
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -34,6 +37,9 @@ pub struct Metadata {
     pub pool: String,
     /// Version of the bot that opened the proposal.
     pub created_in: String,
+    /// When it was opened; proposals an hour are counted by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_at: Option<Timestamp>,
     /// Version of the bot that wrote this text.
     pub updated_in: String,
     /// Branch that the proposal is for, `main`.
@@ -55,6 +61,16 @@ pub struct Metadata {
     /// Metrics that the text rests on: while one of them is gone, nothing is decided.
     #[serde(default)]
     pub metrics: Vec<String>,
+    /// What each workload gets on the branch, `namespace/name` to `2g.10gb`: whether that still fits decides whether an
+    /// approved branch may be left as it is.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub shares: BTreeMap<String, String>,
+    /// A person asked for silence until this UTC day.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snoozed_until: Option<Date>,
+    /// A person asked for silence until they say otherwise.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
     /// UTC day on which the bot noticed the end. `None` while open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed_on: Option<Date>,
@@ -206,6 +222,7 @@ pub(super) fn example() -> Metadata {
         cluster: "dc1".into(),
         pool: "a100-40gb".into(),
         created_in: "0.1.0".into(),
+        created_at: None,
         updated_in: "0.1.0".into(),
         base_branch: "main".into(),
         base_commit: "b".repeat(40),
@@ -216,6 +233,9 @@ pub(super) fn example() -> Metadata {
         method: "MIG".into(),
         cards_freed: 2,
         metrics: Vec::new(),
+        shares: BTreeMap::new(),
+        snoozed_until: None,
+        paused: false,
         closed_on: None,
         reason: None,
     }

@@ -61,6 +61,7 @@ impl World {
             cluster: "dc1".into(),
             pool: "a100-40gb".into(),
             created_in: "0.1.0".into(),
+            created_at: None,
             updated_in: "0.1.0".into(),
             base_branch: "main".into(),
             base_commit: self.local.head().unwrap(),
@@ -71,6 +72,9 @@ impl World {
             method: "MIG".into(),
             cards_freed: 2,
             metrics: Vec::new(),
+            shares: BTreeMap::new(),
+            snoozed_until: None,
+            paused: false,
             closed_on: None,
             reason: None,
         }
@@ -392,6 +396,8 @@ fn wanted(fingerprint: &str, content: &str) -> Wanted {
         files: BTreeMap::from([("apps/a.yaml".into(), Some(content.as_bytes().to_vec()))]),
         method: "MIG".into(),
         cards_freed: 2,
+        shares: BTreeMap::new(),
+        outgrown: Vec::new(),
     }
 }
 

@@ -82,7 +82,7 @@ fn installed(repository: &Repository<'_>, files: &BTreeMap<&str, File<'_>>) -> V
         {
             continue;
         }
-        for object in &parsed.objects {
+        for object in parsed.objects.iter().filter(|object| !repository.is_foreign(file.path, object)) {
             let Some(root) = parsed.at(object) else { continue };
             match (group(&object.api_version), object.kind.as_str()) {
                 ("helm.toolkit.fluxcd.io", "HelmRelease") => {
@@ -199,7 +199,7 @@ fn flux(
     };
     let values_files: Vec<String> =
         values_files.iter().filter_map(|at| at.node.as_str().map(ToOwned::to_owned)).collect();
-    let variants = repository.overlays().variants(file.path, object);
+    let variants = repository.variants(file.path, object);
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
     for variant in &variants {
@@ -347,7 +347,7 @@ fn argo(repository: &Repository<'_>, file: &File<'_>, object: &Object, root: &At
     let sources: Vec<At<'_>> =
         ["spec.source", "spec.sources[]"].iter().flat_map(|dotted| root.all(dotted)).collect();
     let refs: BTreeSet<&str> = sources.iter().filter_map(|source| walk::text(source.node, "ref")).collect();
-    let n_ways = repository.overlays().variants(file.path, object).len();
+    let n_ways = repository.variants(file.path, object).len();
     let mut found = Vec::new();
     for source in &sources {
         let part = |dotted: &str| walk::text(source.node, dotted);
@@ -508,8 +508,14 @@ fn lock_shared(repository: &Repository<'_>, releases: &mut [Release], files: &BT
     if !releases.iter().any(|release| release.layers.iter().any(asks)) {
         return;
     }
-    let scope = Scope { folders: Vec::new(), new_files: String::new(), ..repository.scope.clone() };
-    let whole = (!repository.scope.folders.is_empty()).then(|| Repository::new(repository.snapshot, &scope));
+    let narrow = !repository.scope.folders.is_empty() || !repository.scope.deployed_by.is_empty();
+    let scope = Scope {
+        folders: Vec::new(),
+        deployed_by: Vec::new(),
+        new_files: String::new(),
+        ..repository.scope.clone()
+    };
+    let whole = narrow.then(|| Repository::new(repository.snapshot, &scope));
     let whole_files = whole.as_ref().map(further);
     let outside = match (&whole, &whole_files) {
         (Some(whole), Some(files)) => installed(whole, files),

@@ -79,6 +79,7 @@ fn scope() -> Scope {
     Scope {
         cluster: "dc1".into(),
         folders: Vec::new(),
+        deployed_by: Vec::new(),
         new_files: "slicewright/".into(),
         operator_namespace: "gpu-operator".into(),
     }

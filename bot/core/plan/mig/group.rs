@@ -296,6 +296,7 @@ fn label(mig: &Mig<'_, '_>, land: &Land<'_>, group: &OneLayout, beside: bool, pl
         }
     };
     if previous.as_ref() != Some(&value) {
-        plan.changes.push(Change::LabelGroup { key: MIG_LABEL.to_owned(), value, previous, beside });
+        let group = mig.request.node_group();
+        plan.changes.push(Change::LabelGroup { key: MIG_LABEL.to_owned(), value, previous, beside, group });
     }
 }

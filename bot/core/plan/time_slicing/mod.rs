@@ -219,6 +219,7 @@ fn changes(
             value: group.key.clone(),
             previous: group.nodes.iter().find_map(|name| previous(name)),
             beside: false,
+            group: request.node_group(),
         },
     }));
     changes.extend(selectors.iter().map(|(workload, selector)| Change::PinWorkload {

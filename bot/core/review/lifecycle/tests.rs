@@ -13,6 +13,8 @@ fn wanted() -> Wanted {
         files: BTreeMap::from([("a.yaml".into(), Some(b"new".to_vec()))]),
         method: "MIG".into(),
         cards_freed: 2,
+        shares: BTreeMap::new(),
+        outgrown: Vec::new(),
     }
 }
 
@@ -21,7 +23,7 @@ fn own() -> Own {
 }
 
 fn commit(id: &str, author: &str, committer: &str) -> ObservedCommit {
-    ObservedCommit { id: id.into(), emails: [author.into(), committer.into()] }
+    ObservedCommit { id: id.into(), emails: [author.into(), committer.into()], merges_base: false }
 }
 
 fn head() -> String {
@@ -33,6 +35,10 @@ fn request(known: Metadata) -> ObservedRequest {
         open: known.state == State::Open,
         title: "Share GPUs".into(),
         body: known.attach("text"),
+        base_branch: Some("main".into()),
+        approvals: 0,
+        held: None,
+        conflicted: false,
     }
 }
 
@@ -297,4 +303,88 @@ fn a_damaged_hidden_block_writes_nothing() {
     observed.request.as_mut().unwrap().body = "text <!-- slicewright:AAAA -->".into();
     check(&observed, Some(&wanted()), "leave", "damaged");
     check(&observed, None, "leave", "damaged");
+}
+
+/// An open proposal whose request a person or the forge changed.
+fn proposed_with(change: impl FnOnce(&mut ObservedRequest)) -> Observed {
+    let mut observed = proposed();
+    change(observed.request.as_mut().unwrap());
+    observed
+}
+
+/// A plan with another change of the same file.
+fn another() -> Wanted {
+    let files = BTreeMap::from([("a.yaml".into(), Some(b"newer".to_vec()))]);
+    Wanted { fingerprint: "f2".into(), files, ..wanted() }
+}
+
+#[test]
+fn an_approved_branch_moves_only_when_it_must() {
+    let approved = |change: fn(&mut Observed)| {
+        let mut observed = proposed_with(|request| request.approvals = 2);
+        change(&mut observed);
+        observed
+    };
+    check(&approved(|_| {}), Some(&another()), "leave", "2 people approved it");
+    let text =
+        checked(&approved(|_| {}), Some(&Wanted { body: "other".into(), ..wanted() }), "update", "hold");
+    check_writes(&text, false, true);
+    let small = Wanted { outgrown: vec!["search/embed".into()], ..another() };
+    let says = "too small by now for search/embed";
+    check_writes(&checked(&approved(|_| {}), Some(&small), "update", says), true, true);
+    let stale = approved(|observed| observed.stale = BTreeSet::from(["a.yaml".into()]));
+    check_writes(&checked(&stale, Some(&another()), "update", "plan changed"), true, true);
+    check(&approved(|_| {}), None, "withdraw", "no longer supports");
+}
+
+#[test]
+fn a_conflict_is_made_anew_on_the_new_base() {
+    let conflicted = proposed_with(|request| request.conflicted = true);
+    let action = checked(&conflicted, Some(&wanted()), "update", "could not be merged");
+    check_writes(&action, true, true);
+}
+
+#[test]
+fn another_base_branch_is_a_persons_edit() {
+    let moved = proposed_with(|request| request.base_branch = Some("release".into()));
+    for wanted in [Some(wanted()), None] {
+        check(&moved, wanted.as_ref(), "stop-edited", "aimed it at `release` instead of `main`");
+    }
+    check(&proposed_with(|request| request.base_branch = None), Some(&wanted()), "leave", "nothing differs");
+}
+
+#[test]
+fn the_forges_own_merge_of_the_base_is_nobodys_edit() {
+    let mut observed = proposed();
+    observed.commits.push(ObservedCommit { merges_base: true, ..commit("m", "ann@x", "noreply@forge") });
+    observed.branch_head = Some("m".into());
+    check_writes(&checked(&observed, Some(&another()), "update", "plan changed"), true, true);
+    observed.commits.push(commit("c", "ann@x", "ann@x"));
+    observed.branch_head = Some("c".into());
+    check(&observed, Some(&another()), "stop-edited", "(c)");
+}
+
+#[test]
+fn who_asked_for_silence_gets_it() {
+    let known = |change: fn(&mut Metadata)| {
+        let mut known = metadata::example();
+        change(&mut known);
+        proposed_with(|request| request.body = known.attach("text"))
+    };
+    let until = |day| {
+        known(if day == 2 {
+            |known| known.snoozed_until = Some(jiff::civil::date(2026, 3, 2))
+        } else {
+            |known| known.snoozed_until = Some(jiff::civil::date(2026, 3, 1))
+        })
+    };
+    for wanted in [Some(another()), None] {
+        check(&until(2), wanted.as_ref(), "leave", "snoozed until 2026-03-02");
+        check(&known(|known| known.paused = true), wanted.as_ref(), "leave", "paused");
+        let held = proposed_with(|request| request.held = Some("it is in the merge queue".into()));
+        check(&held, wanted.as_ref(), "leave", "held: it is in the merge queue");
+    }
+    check(&until(1), Some(&another()), "update", "plan changed");
+    let merged = Observed { merged: true, ..known(|known| known.paused = true) };
+    check(&merged, Some(&wanted()), "record-merged", "on the base branch");
 }
