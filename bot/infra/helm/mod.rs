@@ -356,7 +356,12 @@ impl Helm {
         };
         let above = asked.path.split_last().map(|(_, above)| above.to_vec()).unwrap_or_default();
         let names = names(release, &name, chart, &above);
-        let mut ids = names.iter().flat_map(|name| MADE.map(|kind| WorkloadId::new(kind, &namespace, name)));
+        // One such workload a release, or one for each chart that it depends on.
+        let known_as = match release.source {
+            Source::Elsewhere(_) => name.clone(),
+            Source::Here(_) => format!("{name}-{chart}"),
+        };
+        let ids = names.iter().flat_map(|name| MADE.map(|kind| WorkloadId::new(kind, &namespace, name)));
         let resources = vec![asked.path.clone()];
         let requests = requests(release, &resources);
         let selector = under(&above, "nodeSelector");
@@ -366,8 +371,8 @@ impl Helm {
         read_selector(release, &selector, &mut declared);
         read_tolerations(release, &under(&above, "tolerations"), &mut declared);
         let target = Target {
-            id: WorkloadId::new(RELEASE, &namespace, &names[0]),
-            aliases: ids.by_ref().collect(),
+            id: WorkloadId::new(RELEASE, &namespace, &known_as),
+            aliases: ids.collect(),
             release: number,
             resources,
             node_selector: known.then_some(selector),
@@ -463,35 +468,26 @@ fn asked(release: &Release) -> Vec<Asked> {
     found
 }
 
-/// The names that charts give to a workload of a release, the likeliest first: the full name with the part's name where
-/// the resources belong to a part, else the full name or the release's.
-fn names(release: &Release, name: &str, chart: &str, above: &[String]) -> Vec<String> {
-    let text = |path: &[&str]| {
-        let path: Vec<String> = path.iter().map(|key| (*key).to_owned()).collect();
-        at(&release.layers, &path).and_then(|found| found.entry.text().map(ToOwned::to_owned))
-    };
-    let part = above.last().cloned();
+/// The names that charts give to a workload of a release: the full name or the release's, and both with the name of a
+/// part that the resources belong to.
+fn names(release: &Release, name: &str, chart: &str, above: &[String]) -> BTreeSet<String> {
     let own = |key: &str| {
-        match &part {
-            Some(part) => text(&[part, key]).or_else(|| text(&[key])),
-            None => text(&[key]),
-        }
-        .filter(|text| !text.is_empty())
+        let at_level = |n: usize| at(&release.layers, &under(&above[..n], key))?.entry.text();
+        (0..=above.len()).rev().find_map(at_level).filter(|text| !text.is_empty())
     };
-    let full = own("fullnameOverride").unwrap_or_else(|| {
-        let chart = own("nameOverride").unwrap_or_else(|| chart.to_owned());
-        if name.contains(&chart) { name.to_owned() } else { format!("{name}-{chart}") }
+    let overridden = own("fullnameOverride");
+    let full = overridden.map(ToOwned::to_owned).unwrap_or_else(|| {
+        let chart = own("nameOverride").unwrap_or(chart);
+        if name.contains(chart) { name.to_owned() } else { format!("{name}-{chart}") }
     });
-    let mut names = vec![full.clone()];
-    if own("fullnameOverride").is_none() {
-        names.push(name.to_owned());
+    let mut names = BTreeSet::from([full.clone(), name.to_owned()]);
+    if overridden.is_some() && full != name {
+        names.remove(name);
     }
-    if let Some(part) = part {
-        names.insert(0, format!("{full}-{}", kebab(&part)));
-        names.push(format!("{name}-{}", kebab(&part)));
+    for part in above {
+        names.extend([full.as_str(), name].map(|name| format!("{name}-{}", kebab(part))));
     }
-    let mut seen = BTreeSet::new();
-    names.retain(|name| name.len() <= 63 && seen.insert(name.clone()));
+    names.retain(|name| name.len() <= 63);
     names
 }
 
