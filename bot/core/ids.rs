@@ -23,10 +23,24 @@ impl WorkloadId {
         Self { namespace: namespace.to_owned(), name: name.to_owned(), kind: kind.to_owned() }
     }
 
-    /// How a repository may declare it, the likeliest first. A `Notebook` is known by a label of its pods alone, and a
-    /// StatefulSet of that name may carry the label without the notebook controller.
+    /// How a repository may declare it, the likeliest first.
+    ///
+    /// A `Notebook` is known by a label of its pods alone, and a StatefulSet of that name may carry the label without
+    /// the notebook controller. Where metrics end at what an operator made, the operator's kind is told by the name that
+    /// it gives: NVIDIA's names a NIMService's Deployment after it, KServe adds `-predictor` to that of an
+    /// InferenceService, and Kubeflow names a TrainJob's JobSet after it.
     pub fn declared_as(&self) -> impl Iterator<Item = Self> {
-        let built = (self.kind == "Notebook").then(|| Self::new("StatefulSet", &self.namespace, &self.name));
+        let like = |kind: &str, name: &str| Self::new(kind, &self.namespace, name);
+        let built = match self.kind.as_str() {
+            "Notebook" => vec![like("StatefulSet", &self.name)],
+            "Deployment" => {
+                let predictor = self.name.strip_suffix("-predictor").filter(|name| !name.is_empty());
+                let service = predictor.map(|name| like("InferenceService", name));
+                std::iter::once(like("NIMService", &self.name)).chain(service).collect()
+            }
+            "JobSet" => vec![like("TrainJob", &self.name)],
+            _ => Vec::new(),
+        };
         std::iter::once(self.clone()).chain(built)
     }
 }
@@ -99,6 +113,26 @@ mod tests {
         assert_eq!(id.branch("slicewright"), "slicewright/dc-1-west/a100-40gb");
         assert!(id.branch_with_hash("slicewright").starts_with("slicewright/dc-1-west/a100-40gb-"));
         assert_eq!(slug("…"), "x");
+    }
+
+    #[test]
+    fn a_workload_is_declared_as_what_makes_it() {
+        let check = |kind: &str, name: &str, expected: &[&str]| {
+            let found: Vec<String> = WorkloadId::new(kind, "ai", name)
+                .declared_as()
+                .map(|id| format!("{} {}", id.kind, id.name))
+                .collect();
+            assert_eq!(found, expected);
+        };
+        check("Notebook", "nb", &["Notebook nb", "StatefulSet nb"]);
+        check("JobSet", "tune", &["JobSet tune", "TrainJob tune"]);
+        check(
+            "Deployment",
+            "llm-predictor",
+            &["Deployment llm-predictor", "NIMService llm-predictor", "InferenceService llm"],
+        );
+        check("Deployment", "-predictor", &["Deployment -predictor", "NIMService -predictor"]);
+        check("StatefulSet", "db", &["StatefulSet db"]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use slicewright_core::plan::{Change, Plan};
 
 use super::draft::Draft;
 
-use super::{gpu_operator, manifest, node_groups, nodes};
+use super::{gpu_operator, helm, manifest, node_groups, nodes};
 
 use super::labels::common;
 use super::repository::Repository;
@@ -25,8 +25,13 @@ pub(super) trait Format: Sync {
 }
 
 /// Every format, in the order in which they are read and asked.
-pub(super) const FORMATS: &[&dyn Format] =
-    &[&manifest::Manifests, &gpu_operator::GpuOperator, &node_groups::NodeGroups, &nodes::NodeManifests];
+pub(super) const FORMATS: &[&dyn Format] = &[
+    &manifest::Manifests,
+    &helm::HelmValues,
+    &gpu_operator::GpuOperator,
+    &node_groups::NodeGroups,
+    &nodes::NodeManifests,
+];
 
 /// What is known while a plan is made true.
 #[derive(Debug)]
@@ -71,6 +76,28 @@ impl Reading {
                 known.labels = common(&known.labels, &workload.labels);
                 // Either surge may be the true one.
                 known.max_surge = known.max_surge.max(workload.max_surge);
+            }
+        }
+    }
+
+    /// Lets a declaration answer to another id. Two declarations of one id leave both to people.
+    pub(super) fn alias(&mut self, alias: WorkloadId, id: WorkloadId) {
+        match self.declared.aliases.get(&alias).cloned() {
+            Some(other) if other != id => {
+                let places: Vec<String> = [&other, &id]
+                    .iter()
+                    .filter_map(|id| Some(self.declared.workloads.get(id)?.place.clone()))
+                    .collect();
+                for id in [other, id] {
+                    if let Some(declared) = self.declared.workloads.get_mut(&id) {
+                        declared.editable =
+                            Err(format!("`{alias}` may be declared at {}", places.join(" or at ")));
+                    }
+                }
+            }
+            Some(_) => {}
+            None => {
+                self.declared.aliases.insert(alias, id);
             }
         }
     }

@@ -39,6 +39,9 @@ pub(super) fn read(repository: &Repository<'_>, reading: &mut Reading) {
             },
         };
         for guess in guesses(file) {
+            if repository.helm().claims(file.path, guess.line) {
+                continue;
+            }
             let place = format!("{}:{}", file.path, guess.line);
             let namespace = guess.namespace.or_else(|| {
                 repository.overlays().of_folder(parent(file.path)).and_then(|found| found.namespace.clone())

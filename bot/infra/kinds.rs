@@ -2,6 +2,8 @@
 //!
 //! A new kind with a pod template is a row here. A kind that is not here and names a GPU is reported, never guessed.
 
+use super::walk::At;
+
 /// What a kind does with extra pods while it rolls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Surge {
@@ -32,6 +34,10 @@ pub(super) struct Carrier {
     pub(super) pods: &'static [&'static str],
     /// Containers that stand outside of a pod spec's `containers`.
     pub(super) containers: &'static [&'static str],
+    /// Mappings with `limits` and `requests` that stand outside of any container.
+    pub(super) resources: &'static [&'static str],
+    /// The key of a pod that holds a GPU as `name` and `quantity`.
+    pub(super) named: Option<&'static str>,
     /// Where `replicas` stands, if the kind has one number for it.
     pub(super) replicas: Option<&'static str>,
     /// Extra pods while it rolls.
@@ -49,7 +55,7 @@ const fn row(
     replicas: Option<&'static str>,
     surge: Surge,
 ) -> Carrier {
-    Carrier { kind, group, pods, containers: &[], replicas, surge }
+    Carrier { kind, group, pods, containers: &[], resources: &[], named: None, replicas, surge }
 }
 
 /// Every kind whose pods the bot finds in plain manifests.
@@ -103,6 +109,8 @@ pub(super) const CARRIERS: &[Carrier] = &[
             "spec.predictor.tensorflow",
             "spec.predictor.triton",
         ],
+        resources: &[],
+        named: None,
         replicas: Some("spec.predictor.minReplicas"),
         surge: Surge::Unknown,
     },
@@ -121,7 +129,78 @@ pub(super) const CARRIERS: &[Carrier] = &[
         Surge::Never,
     ),
     row("Service", "serving.knative.dev", TEMPLATE, None, Surge::Unknown),
+    // Its pods take the containers of the runtime; see `serving_runtime`.
+    row("ServingRuntime", "serving.kserve.io", &["spec"], None, Surge::Unknown),
+    // The pods are those of a JobSet of the same name, whose template is the runtime's: only the resources stand here.
+    Carrier {
+        kind: "TrainJob",
+        group: "trainer.kubeflow.org",
+        pods: &[],
+        containers: &[],
+        resources: &["spec.trainer.resourcesPerNode"],
+        named: None,
+        replicas: None,
+        surge: Surge::Never,
+    },
+    // The operator writes `name` with `quantity` into the limits of the pod's Spark container.
+    Carrier {
+        kind: "SparkApplication",
+        group: "sparkoperator.k8s.io",
+        pods: &["spec.driver", "spec.executor"],
+        containers: &[],
+        resources: &[],
+        named: Some("gpu"),
+        replicas: None,
+        surge: Surge::Never,
+    },
+    Carrier {
+        kind: "NIMService",
+        group: "apps.nvidia.com",
+        pods: &["spec"],
+        containers: &["spec"],
+        resources: &[],
+        named: None,
+        replicas: Some("spec.replicas"),
+        surge: Surge::Unknown,
+    },
 ];
+
+/// What makes a kind ask for a GPU in another way than its manifest's resources say, so that an edit would not do.
+pub(super) fn obstacle(kind: &str, root: &At<'_>) -> Option<String> {
+    let stands = |dotted: &str| root.down(dotted).is_some_and(|at| !at.node.is_null());
+    match kind {
+        // The operator adds `nvidia.com/gpu` of its own for a profile of the cache, unless that very name is asked for
+        // (NVIDIA/k8s-nim-operator, addGPUResources).
+        "NIMService" if stands("spec.storage.nimCache.profile") => Some(
+            "its `nimCache.profile` makes the NIM operator add `nvidia.com/gpu` to whatever else it asks for"
+                .to_owned(),
+        ),
+        "NIMService" if !root.all("spec.draResources[]").is_empty() => {
+            Some("its pods claim devices by dynamic resource allocation as well".to_owned())
+        }
+        "NIMService" if stands("spec.multiNode") => {
+            Some("it spans nodes: the NIM operator makes a LeaderWorkerSet of it".to_owned())
+        }
+        // Without a number, the trainer starts a process for every CPU unless the name of a resource holds `gpu`
+        // (kubeflow/trainer, pkg/runtime/framework/plugins/torch).
+        "TrainJob" => {
+            let processes = root.down("spec.trainer.numProcPerNode");
+            let counted = processes.and_then(|at| at.node.as_str()?.parse::<u32>().ok()).is_some();
+            let cpu = |side: &str| stands(&format!("spec.trainer.resourcesPerNode.{side}.cpu"));
+            (!counted && (cpu("limits") || cpu("requests"))).then(|| {
+                "without a number in `numProcPerNode` the trainer starts a process for every CPU once no resource is called \
+                 `gpu`"
+                    .to_owned()
+            })
+        }
+        "SparkApplication" => {
+            let entries = root.down("spec.sparkConf").map(|at| at.node.entries()).unwrap_or_default();
+            let (key, value) = entries.into_iter().find(|(key, _)| key.contains(".resource.gpu."))?;
+            Some(format!("line {}: `{key}` lets Spark ask for `nvidia.com/gpu` by itself", value.line()))
+        }
+        _ => None,
+    }
+}
 
 /// The row for a document's `apiVersion` and `kind`.
 pub(super) fn carrier(api_version: &str, kind: &str) -> Option<&'static Carrier> {

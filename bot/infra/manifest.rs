@@ -15,6 +15,7 @@ use super::kustomize::{self, Rendered, Variant};
 use super::labels::{Labels, Side};
 use super::memory_flags::memory_flags;
 use super::repository::{Object, Parsed, Repository};
+use super::serving_runtime;
 use super::walk::{self, At};
 use super::workload_edit::{Wish, by_hand};
 
@@ -43,6 +44,10 @@ pub(super) struct Finding {
     pub(super) stated: Labels,
     /// Node selector terms on the product label outside of `nodeSelector`, as `line: value`.
     pub(super) affinity: Vec<(usize, String)>,
+    /// KServe selects this runtime for models that name none.
+    pub(super) auto_select: bool,
+    /// Something else of the object speaks against an edit.
+    obstacle: Option<String>,
     /// A pod template claims devices by dynamic resource allocation.
     pub(super) claims: bool,
     pub(super) variants: Vec<Variant>,
@@ -63,6 +68,8 @@ pub(super) struct GpuRequest {
     /// `limits` or `requests`.
     pub(super) side: &'static str,
     pub(super) line: usize,
+    /// Written as `name` and `quantity` rather than as key and value.
+    pub(super) named: bool,
     /// Reached through an alias or a merge key: the text stands elsewhere.
     pub(super) borrowed: bool,
 }
@@ -73,6 +80,9 @@ impl Format for Manifests {
         for finding in findings(repository) {
             let place = &finding.declared.place;
             let name = format!("{} `{}`", finding.object.kind, finding.object.name);
+            if finding.object.kind == serving_runtime::KIND {
+                continue;
+            }
             let mut seen = BTreeSet::new();
             for variant in &finding.variants {
                 // Two ways to a root can make the same object of it; `refusal` says so.
@@ -113,6 +123,7 @@ impl Format for Manifests {
             }
         }
         kustomize::notes(repository).into_iter().for_each(|note| reading.note(note));
+        serving_runtime::read(repository, reading);
         helm_template::read(repository, reading);
         unknown_kinds(repository, reading);
     }
@@ -186,6 +197,9 @@ pub(super) fn find(path: &str, parsed: &Parsed, object: &Object) -> Option<Findi
     for container in &containers {
         gpu_requests(container, &mut requests);
     }
+    for resources in carrier.resources.iter().flat_map(|dotted| root.all(dotted)) {
+        gpu_sides(&resources, "", &mut requests);
+    }
     let mut labels = BTreeMap::new();
     let mut node_selector = BTreeMap::new();
     let mut tolerations = BTreeSet::new();
@@ -207,7 +221,10 @@ pub(super) fn find(path: &str, parsed: &Parsed, object: &Object) -> Option<Findi
             for container in &inside {
                 gpu_requests(container, &mut requests);
             }
-            let holds = requests.len() > before || (beside && *dotted == "spec.predictor");
+            if let Some(gpu) = carrier.named.and_then(|key| pod.get(key)) {
+                named_gpu(&gpu, &mut requests);
+            }
+            let holds = requests.len() > before || (beside && carrier.pods.first() == Some(dotted));
             if holds {
                 containers.extend(inside);
                 claims |= pod.get("resourceClaims").is_some_and(|claims| claims.node.items().len() > 0);
@@ -255,6 +272,11 @@ pub(super) fn find(path: &str, parsed: &Parsed, object: &Object) -> Option<Findi
         labels,
         stated,
         affinity,
+        auto_select: root
+            .all("spec.supportedModelFormats[]")
+            .iter()
+            .any(|format| walk::text(format.node, "autoSelect") == Some("true")),
+        obstacle: kinds::obstacle(&object.kind, &root),
         claims,
         variants: Vec::new(),
         declared,
@@ -277,8 +299,32 @@ pub(super) fn is_gpu(resource: &str) -> bool {
 
 fn gpu_requests(container: &At<'_>, found: &mut Vec<GpuRequest>) {
     let name = walk::text(container.node, "name").unwrap_or_default();
+    if let Some(resources) = container.get("resources") {
+        gpu_sides(&resources, name, found);
+    }
+}
+
+/// A GPU as `name` and `quantity`.
+fn named_gpu(gpu: &At<'_>, found: &mut Vec<GpuRequest>) {
+    let (Some(name), Some(quantity)) = (gpu.get("name"), gpu.get("quantity")) else { return };
+    let resource = name.node.as_str().unwrap_or_default();
+    if is_gpu(resource) {
+        found.push(GpuRequest {
+            mapping: gpu.path.clone(),
+            resource: resource.to_owned(),
+            value: quantity.node.as_str().unwrap_or_default().to_owned(),
+            container: String::new(),
+            side: "limits",
+            line: name.node.line(),
+            named: true,
+            borrowed: gpu.node.via().alias || name.node.via().merge || name.node.via().alias,
+        });
+    }
+}
+
+fn gpu_sides(resources: &At<'_>, name: &str, found: &mut Vec<GpuRequest>) {
     for side in ["limits", "requests"] {
-        let Some(mapping) = container.down(&format!("resources.{side}")) else { continue };
+        let Some(mapping) = resources.get(side) else { continue };
         for (key, value) in mapping.entries() {
             if !is_gpu(key) {
                 continue;
@@ -291,6 +337,7 @@ fn gpu_requests(container: &At<'_>, found: &mut Vec<GpuRequest>) {
                 container: name.to_owned(),
                 side,
                 line: value.node.line(),
+                named: false,
                 borrowed: mapping.node.via().alias || via.merge,
             });
         }
@@ -308,12 +355,7 @@ fn read_pod(
     }
     for toleration in pod.all("tolerations[]") {
         let part = |key: &str| walk::text(toleration.node, key);
-        tolerations.insert(match (part("key"), part("operator"), part("value")) {
-            (None, _, _) => "*".to_owned(),
-            (Some(key), Some("Exists"), _) => key.to_owned(),
-            (Some(key), _, Some(value)) => format!("{key}={value}"),
-            (Some(key), _, None) => format!("{key}="),
-        });
+        tolerations.insert(self::toleration(part("key"), part("operator"), part("value")));
     }
     let terms = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[].matchExpressions[]";
     for term in pod.all(terms) {
@@ -324,6 +366,16 @@ fn read_pod(
                     .filter_map(|value| Some((value.node.line(), value.node.as_str()?.to_owned()))),
             );
         }
+    }
+}
+
+/// A toleration as its key, or its key and value; `*` for all.
+pub(super) fn toleration(key: Option<&str>, operator: Option<&str>, value: Option<&str>) -> String {
+    match (key, operator, value) {
+        (None, _, _) => "*".to_owned(),
+        (Some(key), Some("Exists"), _) => key.to_owned(),
+        (Some(key), _, Some(value)) => format!("{key}={value}"),
+        (Some(key), _, None) => format!("{key}="),
     }
 }
 
@@ -360,7 +412,7 @@ fn opts_out(object: &At<'_>) -> bool {
         .is_some_and(|value| value.eq_ignore_ascii_case("true"))
 }
 
-fn ignored_namespaces(repository: &Repository<'_>) -> BTreeSet<String> {
+pub(super) fn ignored_namespaces(repository: &Repository<'_>) -> BTreeSet<String> {
     repository
         .objects()
         .filter(|(_, _, object)| object.kind == "Namespace")
@@ -401,8 +453,17 @@ fn max_surge(root: &At<'_>, carrier: &Carrier, replicas: Option<u32>) -> Option<
     }
 }
 
+/// Extra pods while a workload rolls that says nothing about it.
+pub(super) fn rolling(surge: Surge, replicas: Option<u32>) -> Option<u32> {
+    match surge {
+        Surge::Never | Surge::DaemonSet | Surge::LeaderWorkerSet => Some(0),
+        Surge::Deployment | Surge::Rollout => share_of("25%", replicas.unwrap_or(1)),
+        Surge::Unknown => None,
+    }
+}
+
 /// Why one variant of a finding cannot be edited, told by trying. `pods` is what is rendered of it.
-fn refusal(
+pub(super) fn refusal(
     repository: &Repository<'_>,
     finding: &Finding,
     pods: &Finding,
@@ -417,6 +478,9 @@ fn refusal(
         .collect();
     if roots.len() > 1 {
         return Some(format!("more than one overlay makes it of `{}`: {}", finding.path, roots.join(", ")));
+    }
+    if let Some(obstacle) = finding.obstacle.as_ref().or(pods.obstacle.as_ref()) {
+        return Some(obstacle.clone());
     }
     if pods.claims {
         return Some("its pods claim devices by dynamic resource allocation as well".to_owned());
@@ -440,6 +504,8 @@ fn unknown_kinds(repository: &Repository<'_>, reading: &mut Reading) {
         }
         for object in &parsed.objects {
             if kinds::carrier(&object.api_version, &object.kind).is_none()
+                && !(matches!(object.kind.as_str(), "HelmRelease" | "Application")
+                    && repository.helm().holds_values(file.path))
                 && let Some(line) = parsed.at(object).and_then(|root| first_gpu(root.node))
             {
                 reading.note(format!(
@@ -450,6 +516,7 @@ fn unknown_kinds(repository: &Repository<'_>, reading: &mut Reading) {
             }
         }
         if parsed.objects.is_empty()
+            && !repository.helm().holds_values(file.path)
             && let Some(line) = parsed.documents().find_map(first_gpu)
         {
             reading.note(format!(

@@ -36,32 +36,43 @@ pub(super) fn memory_flags(containers: &[At<'_>]) -> Vec<String> {
                 .flat_map(|list| list.items())
                 .filter_map(|at| at.node.as_str())
                 .collect();
-            // A shell gets its command line as one text.
-            let words: Vec<&str> = texts.iter().flat_map(|text| text.split_whitespace()).collect();
-            for (at, word) in words.iter().enumerate() {
-                let word = word.trim_matches(['"', '\'', '\\', ';']);
-                let Some(flag) = FLAGS.iter().find(|flag| {
-                    word.strip_prefix(**flag).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
-                }) else {
-                    continue;
-                };
-                if word == *flag {
-                    let value = words.get(at + 1).map(|value| value.trim_matches(['"', '\'', '\\', ';']));
-                    add(value.map_or_else(|| word.to_owned(), |value| format!("{word} {value}")));
-                } else {
-                    add(word.to_owned());
-                }
-            }
+            in_command(&texts).into_iter().for_each(&mut add);
         }
         for variable in container.all("env[]") {
-            let Some(name) = walk::text(variable.node, "name").filter(|name| VARIABLES.contains(name)) else {
-                continue;
-            };
-            add(walk::text(variable.node, "value")
-                .map_or_else(|| name.to_owned(), |value| format!("{name}={value}")));
+            let name = walk::text(variable.node, "name").unwrap_or_default();
+            variable_of(name, walk::text(variable.node, "value")).into_iter().for_each(&mut add);
         }
     }
     found
+}
+
+/// The flags of one command line, each part as written.
+pub(super) fn in_command(texts: &[&str]) -> Vec<String> {
+    // A shell gets its command line as one text.
+    let words: Vec<&str> = texts.iter().flat_map(|text| text.split_whitespace()).collect();
+    let mut found = Vec::new();
+    for (at, word) in words.iter().enumerate() {
+        let word = word.trim_matches(['"', '\'', '\\', ';']);
+        let Some(flag) = FLAGS.iter().find(|flag| {
+            word.strip_prefix(**flag).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+        }) else {
+            continue;
+        };
+        if word == *flag {
+            let value = words.get(at + 1).map(|value| value.trim_matches(['"', '\'', '\\', ';']));
+            found.push(value.map_or_else(|| word.to_owned(), |value| format!("{word} {value}")));
+        } else {
+            found.push(word.to_owned());
+        }
+    }
+    found
+}
+
+/// A variable of the environment as `NAME=value`, if it is one of those.
+pub(super) fn variable_of(name: &str, value: Option<&str>) -> Option<String> {
+    VARIABLES
+        .contains(&name)
+        .then(|| value.map_or_else(|| name.to_owned(), |value| format!("{name}={value}")))
 }
 
 #[cfg(test)]

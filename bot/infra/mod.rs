@@ -18,7 +18,11 @@ mod workload_edit;
 
 mod memory_flags;
 
+mod serving_runtime;
+
 mod helm_template;
+
+mod helm;
 
 mod kustomize;
 
@@ -223,7 +227,12 @@ fn may_edit(edition: &Edition<'_>, change: &Change, draft: &mut Draft<'_>) -> bo
         Some(found) => match &found.editable {
             Ok(()) => true,
             Err(why) => {
-                draft.manual(workload_edit::by_hand(workload, Some(&found.place), &wish, why.clone()));
+                let mut manual = workload_edit::by_hand(workload, Some(&found.place), &wish, why.clone());
+                let written = edition.written_as(workload);
+                if let Some(text) = helm::text_by_hand(edition.repository, &written, &wish) {
+                    manual.text = text;
+                }
+                draft.manual(manual);
                 false
             }
         },

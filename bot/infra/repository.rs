@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 use slicewright_yaml::{MAX_BYTES, Node, RefusalKind, Step, Stream};
 
 use super::deployed::{Deployed, Given, deployed, holds};
+use super::helm::Helm;
 use super::kustomize::{Graph, Overlays, Variant};
 use super::walk::{self, At};
 use super::{Scope, Snapshot};
@@ -47,6 +48,8 @@ const SMALL: usize = 64;
 #[derive(Debug)]
 pub(super) struct Repository<'a> {
     pub(super) scope: &'a Scope,
+    /// All files, also those of other clusters.
+    pub(super) snapshot: &'a Snapshot,
     /// Texts of the scope, YAML or not, by path.
     pub(super) texts: BTreeMap<&'a str, &'a str>,
     /// Texts of the whole repository, to see who else reads a file; never edited.
@@ -65,6 +68,7 @@ pub(super) struct Repository<'a> {
     graph: OnceLock<Graph>,
     /// Files that Kustomize reads, by path.
     parsed: RefCell<BTreeMap<String, Result<Rc<Parsed>, String>>>,
+    helm: OnceLock<Helm>,
 }
 
 /// One parsed file.
@@ -221,6 +225,7 @@ impl<'a> Repository<'a> {
         }
         Self {
             scope,
+            snapshot,
             texts,
             all,
             files,
@@ -231,6 +236,7 @@ impl<'a> Repository<'a> {
             overlays: OnceLock::new(),
             graph: OnceLock::new(),
             parsed: RefCell::default(),
+            helm: OnceLock::new(),
         }
     }
 
@@ -243,7 +249,7 @@ impl<'a> Repository<'a> {
             .filter(|(file, _, object)| !self.is_foreign(file.path, object))
     }
 
-    /// Whether an object in this cluster's files is another cluster's.
+    /// Whether an object is another cluster's, although it stands in this one's files.
     pub(super) fn is_foreign(&self, path: &str, object: &Object) -> bool {
         !self.foreign.is_empty() && self.foreign.contains(&(path.to_owned(), object.line))
     }
@@ -272,6 +278,11 @@ impl<'a> Repository<'a> {
     /// How Kustomize treats the files.
     pub(super) fn overlays(&self) -> &Overlays {
         self.overlays.get_or_init(|| Overlays::new(self))
+    }
+
+    /// The releases of Helm charts, and the workloads that their values speak about.
+    pub(super) fn helm(&self) -> &Helm {
+        self.helm.get_or_init(|| Helm::new(self))
     }
 
     /// What an object becomes by Kustomize and by who deploys it, once for every way to a root; never empty.

@@ -275,8 +275,9 @@ impl<'a> Reach<'a> {
             };
             let Some(declared) = self.edition.declared.of(workload) else { continue };
             let place = &declared.place;
-            let kind = workload.kind.as_str();
-            if matches!(kind, "Job" | "Pod") {
+            let written = self.edition.written_as(workload);
+            let kind = written.kind.as_str();
+            if matches!(kind, "Job" | "Pod" | "JobSet" | "TrainJob") {
                 found.push(format!(
                     "`{place}`: Kubernetes does not change the pods of {kind} `{workload}` in place: one that exists must be \
                      deleted before the new manifest can be applied."

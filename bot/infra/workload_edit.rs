@@ -99,9 +99,17 @@ pub(super) fn apply(text: &str, finding: &Finding, wish: &Wish<'_>) -> Result<St
                 ));
             }
             let mut at = request.mapping.clone();
-            at.push(wish.from.into());
-            edits.push((at, Op::RenameKey { to: wish.to.to_owned() }, request.borrowed));
+            if request.named {
+                at.push("name".into());
+                edits.push((at, Op::Set { value: wish.to.into() }, request.borrowed));
+            } else {
+                at.push(wish.from.into());
+                edits.push((at, Op::RenameKey { to: wish.to.to_owned() }, request.borrowed));
+            }
         }
+    }
+    if now.pods.is_empty() && !wish.pin.is_empty() {
+        return Err(format!("a {} has no node selector of its own", finding.object.kind));
     }
     for (key, value) in wish.pin {
         for pod in &now.pods {

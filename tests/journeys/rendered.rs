@@ -85,7 +85,9 @@ fn compare(
         }
         // Where nothing in the files says the namespace, whoever applies them does.
         let is_it = |(kind, namespace, name): &&(String, String, String)| {
-            *kind == key.0 && *name == key.2 && (*namespace == key.1 || key.1.is_empty())
+            // The values of a release are those of the workload that its chart makes.
+            let made = key.0 == "HelmRelease";
+            (made || (*kind == key.0 && *name == key.2)) && (*namespace == key.1 || key.1.is_empty())
         };
         let Some((id, wish)) = wishes.keys().find(is_it).and_then(|id| wishes.get_key_value(id)) else {
             continue;

@@ -11,6 +11,11 @@ use crate::ids::WorkloadId;
 pub struct Declared {
     /// Workloads found, with where their GPU request stands or why it cannot be edited.
     pub workloads: BTreeMap<WorkloadId, DeclaredWorkload>,
+    /// Further ids that a declaration of `workloads` may have in the cluster, where the repository does not say which:
+    /// the values of a Helm chart from elsewhere do not name the kind that the chart makes. A workload that is declared
+    /// under its own id is not looked for here.
+    #[serde(default)]
+    pub aliases: BTreeMap<WorkloadId, WorkloadId>,
     /// GPU Operator settings found in the repository or stated in the configuration.
     pub operator: Operator,
     /// Where node labels live.
@@ -22,7 +27,11 @@ pub struct Declared {
 impl Declared {
     /// The workload's declaration, with the id that it stands under in the repository.
     pub fn find(&self, id: &WorkloadId) -> Option<(WorkloadId, &DeclaredWorkload)> {
-        id.declared_as().find_map(|id| self.workloads.get(&id).map(|declared| (id, declared)))
+        let own = id.declared_as().find_map(|id| self.workloads.get(&id).map(|declared| (id, declared)));
+        own.or_else(|| {
+            let id = id.declared_as().find_map(|id| self.aliases.get(&id))?;
+            Some((id.clone(), self.workloads.get(id)?))
+        })
     }
 
     /// The workload's declaration.
@@ -120,5 +129,35 @@ impl NodeCarrier {
     /// The file alone: the change itself moves lines, so that a line of today is wrong once it is merged.
     pub fn file(&self) -> &str {
         self.place.rsplit_once(':').map_or(&self.place, |(file, _)| file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_alias_is_asked_last() {
+        let declared = |place: &str| DeclaredWorkload {
+            place: place.to_owned(),
+            editable: Ok(()),
+            max_surge: None,
+            replicas: None,
+            ignored: false,
+            labels: BTreeMap::new(),
+            node_selector: BTreeMap::new(),
+            tolerations: BTreeSet::new(),
+            pinned: None,
+            memory_flags: Vec::new(),
+        };
+        let release = WorkloadId::new("Release", "ai", "vllm");
+        let deployment = WorkloadId::new("Deployment", "ai", "vllm");
+        let mut all = Declared::default();
+        all.workloads.insert(release.clone(), declared("values.yaml:4"));
+        all.aliases.insert(deployment.clone(), release.clone());
+        assert_eq!(all.find(&deployment).map(|(id, _)| id), Some(release));
+        assert_eq!(all.of(&WorkloadId::new("StatefulSet", "ai", "vllm")), None);
+        all.workloads.insert(deployment.clone(), declared("vllm.yaml:9"));
+        assert_eq!(all.find(&deployment).map(|(id, _)| id), Some(deployment));
     }
 }
