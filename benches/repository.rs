@@ -129,6 +129,10 @@ fn main() {
         }
     }
     let repo = BareRepo::from_folder(folder.path());
+    // As a forge or a clone keeps it.
+    let mut repack = Command::new("git");
+    repack.args(["--git-dir"]).arg(repo.path()).args(["repack", "-a", "-d", "-q"]);
+    assert!(repack.status().unwrap().success());
     let forge = Local::open(Settings::new(repo.path(), folder.path().join("requests"))).unwrap();
     let head = forge.head().unwrap();
     let plan = plan();

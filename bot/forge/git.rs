@@ -248,7 +248,8 @@ impl Git {
         };
         let mut command = self.command();
         command
-            .args(["cat-file", "--batch"])
+            // Without `--buffer` it writes out every object on its own, as if somebody waited for each.
+            .args(["cat-file", "--batch", "--buffer"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
