@@ -4,8 +4,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use slicewright_yaml::{MAX_BYTES, Node, RefusalKind, Step, Stream};
 
@@ -67,7 +66,7 @@ pub(super) struct Repository<'a> {
     overlays: OnceLock<Overlays>,
     graph: OnceLock<Graph>,
     /// Files that Kustomize reads, by path.
-    parsed: RefCell<BTreeMap<String, Result<Rc<Parsed>, String>>>,
+    parsed: RefCell<BTreeMap<String, Result<Arc<Parsed>, String>>>,
     helm: OnceLock<Helm>,
 }
 
@@ -77,7 +76,7 @@ pub(super) struct File<'a> {
     pub(super) path: &'a str,
     pub(super) text: &'a str,
     /// `Err` holds why it does not parse.
-    pub(super) parsed: Result<Parsed, String>,
+    pub(super) parsed: Result<Arc<Parsed>, String>,
 }
 
 /// The documents of a file and the objects in them.
@@ -244,7 +243,7 @@ impl<'a> Repository<'a> {
     pub(super) fn objects(&self) -> impl Iterator<Item = (&File<'a>, &Parsed, &Object)> {
         self.files
             .values()
-            .filter_map(|file| Some((file, file.parsed.as_ref().ok()?)))
+            .filter_map(|file| Some((file, file.parsed.as_deref().ok()?)))
             .flat_map(|(file, parsed)| parsed.objects.iter().map(move |object| (file, parsed, object)))
             .filter(|(file, _, object)| !self.is_foreign(file.path, object))
     }
@@ -314,14 +313,25 @@ impl<'a> Repository<'a> {
 
     /// Which kustomizations of the whole repository read which files.
     pub(super) fn graph(&self) -> &Graph {
-        self.graph.get_or_init(|| Graph::new(&self.all))
+        self.graph.get_or_init(|| {
+            // Those of the cluster are parsed; the others are many, and parsed together.
+            let others = self.all.iter().map(|(path, text)| (*path, *text));
+            let others: Vec<_> =
+                others.filter(|(path, _)| is_kustomization(path) && !self.files.contains_key(path)).collect();
+            let parsed = parse_all(&others).into_iter().map(|(path, file)| (path.to_owned(), file.parsed));
+            self.parsed.borrow_mut().extend(parsed);
+            Graph::new(&self.all, |path, text| self.parsed(path, text))
+        })
     }
 
     /// A file of the whole repository, parsed once.
-    pub(super) fn parsed(&self, path: &str, text: &str) -> Result<Rc<Parsed>, String> {
+    pub(super) fn parsed(&self, path: &str, text: &str) -> Result<Arc<Parsed>, String> {
+        if let Some(file) = self.files.get(path).filter(|file| file.text == text) {
+            return file.parsed.clone();
+        }
         let known = self.parsed.borrow().get(path).cloned();
         known.unwrap_or_else(|| {
-            let parsed = Parsed::new(text).map(Rc::new);
+            let parsed = Parsed::new(text).map(Arc::new);
             self.parsed.borrow_mut().insert(path.to_owned(), parsed.clone());
             parsed
         })
@@ -403,7 +413,9 @@ fn holds_word(text: &str, word: &str) -> bool {
 }
 
 fn parse_all<'a>(wanted: &[(&'a str, &'a str)]) -> BTreeMap<&'a str, File<'a>> {
-    let parse = |(path, text): &(&'a str, &'a str)| (*path, File { path, text, parsed: Parsed::new(text) });
+    let parse = |(path, text): &(&'a str, &'a str)| {
+        (*path, File { path, text, parsed: Parsed::new(text).map(Arc::new) })
+    };
     let n_threads = std::thread::available_parallelism().map_or(1, usize::from).min(16);
     if wanted.len() < SMALL || n_threads < 2 {
         return wanted.iter().map(parse).collect();

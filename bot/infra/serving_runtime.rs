@@ -69,7 +69,7 @@ fn users(repository: &Repository<'_>) -> BTreeMap<(String, String), BTreeSet<Wor
     let further = repository.further(&["InferenceService"]);
     let mut found: BTreeMap<(String, String), BTreeSet<WorkloadId>> = BTreeMap::new();
     let files = repository.files.values().chain(further.values());
-    for (file, parsed) in files.filter_map(|file: &File<'_>| Some((file, file.parsed.as_ref().ok()?))) {
+    for (file, parsed) in files.filter_map(|file: &File<'_>| Some((file, file.parsed.as_deref().ok()?))) {
         for object in parsed.objects.iter().filter(|object| object.kind == "InferenceService") {
             let Some(root) = parsed.at(object) else { continue };
             let runtimes: BTreeSet<String> = root.down("spec.predictor").iter().flat_map(runtimes).collect();

@@ -1,6 +1,7 @@
 //! Which kustomizations of the whole repository read which files, so that an edit for one cluster reaches no other.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use slicewright_yaml::Node;
 
@@ -33,7 +34,11 @@ pub(in crate::infra) struct Graph {
 }
 
 impl Graph {
-    pub(in crate::infra) fn new(texts: &BTreeMap<&str, &str>) -> Self {
+    /// `parse` gives the documents of a file.
+    pub(in crate::infra) fn new(
+        texts: &BTreeMap<&str, &str>,
+        parse: impl Fn(&str, &str) -> Result<Arc<Parsed>, String>,
+    ) -> Self {
         let mut graph = Self::default();
         for path in texts.keys().filter(|path| is_kustomization(path)) {
             graph.folders.insert(parent(path).to_owned(), (*path).to_owned());
@@ -50,7 +55,7 @@ impl Graph {
                     graph.readers.entry(target).or_default().insert(folder.clone());
                 }
             };
-            match Parsed::new(text) {
+            match parse(&path, text) {
                 Ok(parsed) => parsed.documents().for_each(|root| {
                     walk::every(root, &mut |_, node| {
                         if let Some(text) = node.as_str().filter(|text| !text.contains('\n')) {
@@ -203,7 +208,7 @@ mod tests {
             ("overlays/b/p.yaml", "kind: A\n"),
             ("clusters/dc1/apps.yaml", flux),
         ]);
-        let graph = Graph::new(&texts);
+        let graph = Graph::new(&texts, |_, text| Parsed::new(text).map(Arc::new));
         let check = |path: &str, expected: &[&str]| {
             assert_eq!(graph.users(path).iter().collect::<Vec<_>>(), expected, "{path}");
         };

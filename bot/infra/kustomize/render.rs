@@ -1,7 +1,7 @@
 //! What Kustomize makes of a root, as far as pods go: the objects it renders, with the patches that each of them met.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use slicewright_yaml::Step;
 
@@ -42,10 +42,10 @@ impl<'r> Files<'r> {
         Self { repository: self.repository, edited }
     }
 
-    pub(super) fn parsed(&self, path: &str) -> Result<Rc<Parsed>, String> {
+    pub(super) fn parsed(&self, path: &str) -> Result<Arc<Parsed>, String> {
         let text = self.text(path).ok_or_else(|| format!("`{path}` is not in the repository"))?;
         if self.edited.contains_key(path) {
-            return Ok(Rc::new(Parsed::new(text)?));
+            return Ok(Arc::new(Parsed::new(text)?));
         }
         self.repository.parsed(path, text)
     }
@@ -240,7 +240,7 @@ fn transform(layer: &Layer, made: &mut Made) {
 
 fn apply(files: &Files<'_>, entry: &Entry, objects: &mut Vec<Made>) {
     let parsed = match &entry.source {
-        Source::Inline { text, .. } => Parsed::new(text).map(Rc::new),
+        Source::Inline { text, .. } => Parsed::new(text).map(Arc::new),
         Source::File(path) => files.parsed(path),
     };
     let text = match &entry.source {

@@ -284,7 +284,7 @@ impl<'a> Objects<'a> {
             .filter(|file| {
                 helm_chart(&self.repository.texts, file.path).is_none() && !patches.contains(file.path)
             })
-            .filter_map(|file| Some((file, file.parsed.as_ref().ok()?)))
+            .filter_map(|file| Some((file, file.parsed.as_deref().ok()?)))
             .flat_map(|(file, parsed)| {
                 parsed.objects.iter().map(move |object| Declared { file, parsed, object })
             })
