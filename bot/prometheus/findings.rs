@@ -15,7 +15,8 @@ use super::today::Today;
 const ALLOWLIST: &str = "--metric-labels-allowlist=nodes=[nvidia.com/gpu.product,nvidia.com/gpu.memory,nvidia.com/gpu.count,\
 nvidia.com/gpu.replicas,nvidia.com/gpu.sharing-strategy,nvidia.com/mig.capable,nvidia.com/mig.strategy,\
 nvidia.com/mig.config,nvidia.com/mig.config.state,node.kubernetes.io/instance-type,cloud.google.com/gke-nodepool,\
-eks.amazonaws.com/nodegroup,kubernetes.azure.com/agentpool,karpenter.sh/nodepool],namespaces=[*]";
+eks.amazonaws.com/nodegroup,kubernetes.azure.com/agentpool,agentpool,karpenter.sh/nodepool,\
+cluster.x-k8s.io/deployment-name],namespaces=[*]";
 
 pub(super) fn quality(
     found: &Discovery,
