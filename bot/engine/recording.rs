@@ -103,7 +103,7 @@ struct RequestLine {
     url: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     base_branch: Option<String>,
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     approvals: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     held: Option<String>,
@@ -265,7 +265,7 @@ impl Content {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-fn is_none(n: &u32) -> bool {
+fn is_zero(n: &u32) -> bool {
     *n == 0
 }
 

@@ -9,9 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use slicewright_yaml::Node;
 
+use super::kinds;
 use super::kustomize::{parent, resolve};
 use super::repository::{Object, Parsed, is_kustomization, is_plain_path, is_yaml};
-use super::walk;
+use super::walk::{self, At};
 
 /// Who says which folders are a cluster's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,18 +65,22 @@ pub(super) fn deployed(texts: &BTreeMap<&str, &str>, by: &[DeployedBy]) -> Deplo
         all.foreign.extend(found.foreign);
         all.namespaces.extend(found.namespaces);
     }
-    all.paths = closure(texts, all.paths);
+    closure(texts, &mut all.paths, &mut BTreeSet::new());
     all
 }
 
-/// Adds the files and folders that the kustomizations of these folders list, again and again.
-pub(super) fn closure(texts: &BTreeMap<&str, &str>, mut paths: BTreeSet<String>) -> BTreeSet<String> {
-    let mut seen: BTreeSet<&str> = BTreeSet::new();
+/// Adds the files and folders that the kustomizations of these folders list, again and again. Those in `seen` were
+/// followed before.
+fn closure<'t>(
+    texts: &BTreeMap<&'t str, &'t str>,
+    paths: &mut BTreeSet<String>,
+    seen: &mut BTreeSet<&'t str>,
+) {
     for _ in 0..MAX_ROUNDS {
         let new: Vec<(&str, &str)> = texts
             .iter()
             .map(|(path, text)| (*path, *text))
-            .filter(|(path, _)| is_kustomization(path) && holds(&paths, path) && !seen.contains(path))
+            .filter(|(path, _)| is_kustomization(path) && holds(paths, path) && !seen.contains(path))
             .collect();
         if new.is_empty() {
             break;
@@ -95,7 +100,6 @@ pub(super) fn closure(texts: &BTreeMap<&str, &str>, mut paths: BTreeSet<String>)
             }
         }
     }
-    paths
 }
 
 /// Whether one of the folders or files is or holds this path.
@@ -123,6 +127,19 @@ fn listed(root: Node<'_>, folder: &str) -> Vec<String> {
     found
 }
 
+/// Where an object of Flux or Argo CD says which folders it deploys.
+pub(super) fn folders_of<'s>(root: &At<'s>, object: &Object) -> Vec<At<'s>> {
+    let paths: &[&str] = match (kinds::group(&object.api_version), object.kind.as_str()) {
+        ("kustomize.toolkit.fluxcd.io", "Kustomization") => &["spec.path"],
+        ("argoproj.io", "Application") => &["spec.source.path", "spec.sources[].path"],
+        ("argoproj.io", "ApplicationSet") => {
+            &["spec.template.spec.source.path", "spec.template.spec.sources[].path"]
+        }
+        _ => &[],
+    };
+    paths.iter().flat_map(|dotted| root.all(dotted)).collect()
+}
+
 /// A path as written in an object, as a folder from the repository's root.
 fn folder(text: &str) -> Option<String> {
     let path = resolve("", text.trim_start_matches('/'))?;
@@ -144,11 +161,11 @@ fn objects<'t>(
 
 fn flux(texts: &BTreeMap<&str, &str>, root: &str) -> Deployed {
     let mut deployed = Deployed { paths: BTreeSet::from([root.to_owned()]), ..Deployed::default() };
-    let mut seen: BTreeSet<&str> = BTreeSet::new();
+    let (mut seen, mut followed): (BTreeSet<&str>, BTreeSet<&str>) = Default::default();
     for _ in 0..MAX_ROUNDS {
-        let paths = closure(texts, deployed.paths.clone());
-        let files =
-            objects(texts, "kustomize.toolkit.fluxcd.io", |path| holds(&paths, path) && !seen.contains(path));
+        closure(texts, &mut deployed.paths, &mut followed);
+        let new = |path: &str| holds(&deployed.paths, path) && !seen.contains(path);
+        let files = objects(texts, "kustomize.toolkit.fluxcd.io", new);
         if files.is_empty() {
             break;
         }

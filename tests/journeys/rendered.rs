@@ -85,8 +85,8 @@ fn compare(
         }
         // Where nothing in the files says the namespace, whoever applies them does.
         let is_it = |(kind, namespace, name): &&(String, String, String)| {
-            // The values of a release are those of the workload that its chart makes.
-            let made = key.0 == "HelmRelease";
+            // The values of a release are those of the workload that its chart makes and names after it.
+            let made = key.0 == "HelmRelease" && name.contains(&key.2);
             (made || (*kind == key.0 && *name == key.2)) && (*namespace == key.1 || key.1.is_empty())
         };
         let Some((id, wish)) = wishes.keys().find(is_it).and_then(|id| wishes.get_key_value(id)) else {

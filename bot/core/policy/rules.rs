@@ -159,7 +159,8 @@ fn decided(policy: &mut Policy, settings: &PolicySettings, setting: &str, place:
     };
 }
 
-/// Whether `text` matches `pattern`, where `*` stands for any run of characters. Linear in practice, never exponential.
+/// Whether `text` matches `pattern`, where `*` stands for any run of characters and `?` for one, which no Kubernetes name
+/// holds itself. Linear in practice, never exponential.
 pub fn wildcard(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
     let (mut p, mut t, mut star) = (0, 0, None);
@@ -167,7 +168,7 @@ pub fn wildcard(pattern: &str, text: &str) -> bool {
         if pattern.get(p) == Some(&'*') {
             star = Some((p, t));
             p += 1;
-        } else if pattern.get(p) == text.get(t) {
+        } else if pattern.get(p) == Some(&'?') || pattern.get(p) == text.get(t) {
             p += 1;
             t += 1;
         } else if let Some((at, from)) = star {

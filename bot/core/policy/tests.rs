@@ -250,9 +250,14 @@ fn needs_round_up() {
 
 #[test]
 fn wildcards_match_runs_of_characters() {
-    for (pattern, text, expected) in
-        [("dev-*", "dev-a", true), ("*", "", true), ("a*b*c", "axxbyyc", true), ("a*b", "ac", false)]
-    {
+    for (pattern, text, expected) in [
+        ("dev-*", "dev-a", true),
+        ("*", "", true),
+        ("a*b*c", "axxbyyc", true),
+        ("a*b", "ac", false),
+        ("a?c", "abc", true),
+        ("a?c", "ac", false),
+    ] {
         assert_eq!(wildcard(pattern, text), expected, "{pattern} {text}");
     }
 }

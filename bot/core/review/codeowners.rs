@@ -6,6 +6,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::policy::rules::wildcard;
+
 /// Where the file may be, the first that exists counts.
 pub const PLACES: [&str; 4] = ["CODEOWNERS", "docs/CODEOWNERS", ".github/CODEOWNERS", ".gitlab/CODEOWNERS"];
 
@@ -133,33 +135,10 @@ impl Line {
                 self.from(rest, parts)
                     || parts.split_first().is_some_and(|(_, below)| self.from(pattern, below))
             }
-            (Some((part, rest)), Some((name, below))) => within(part, name) && self.from(rest, below),
+            (Some((part, rest)), Some((name, below))) => wildcard(part, name) && self.from(rest, below),
             (Some(_), None) => false,
         }
     }
-}
-
-/// `*` stands for any characters of one part, `?` for one.
-fn within(pattern: &str, name: &str) -> bool {
-    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
-    let (mut p, mut n) = (0, 0);
-    let mut star: Option<(usize, usize)> = None;
-    while n < name.len() {
-        if p < pattern.len() && pattern[p] == '*' {
-            star = Some((p, n));
-            p += 1;
-        } else if p < pattern.len() && (pattern[p] == '?' || pattern[p] == name[n]) {
-            p += 1;
-            n += 1;
-        } else if let Some((at, from)) = star {
-            star = Some((at, from + 1));
-            p = at + 1;
-            n = from + 1;
-        } else {
-            return false;
-        }
-    }
-    pattern[p..].iter().all(|c| *c == '*')
 }
 
 /// `[Name]`, `^[Name]`, `[Name][2]`, with owners behind it. `None`: no heading.

@@ -332,15 +332,15 @@ fn update(
     let same_plan = wanted.fingerprint == known.fingerprint;
     let same_files = wanted.files == observed.files;
     let push = request.conflicted || (!same_files && (!same_plan || !observed.stale.is_empty()));
-    let must = request.conflicted || !observed.stale.is_empty() || !wanted.outgrown.is_empty();
+    let must = request.conflicted || !wanted.outgrown.is_empty();
     if push && request.approvals > 0 && !must {
         let who = match request.approvals {
             1 => "a person".to_owned(),
             n => format!("{n} people"),
         };
-        return Action::leave(format!(
-            "{who} approved it: the branch stays as it was seen, although the plan is another one by now"
-        ));
+        let but =
+            if same_plan { "its files changed on the base branch" } else { "the plan is another one by now" };
+        return Action::leave(format!("{who} approved it: the branch stays as it was seen, although {but}"));
     }
     let by_hand = metadata::body_hash(&request.body) != known.body_hash;
     let same_text = metadata::body_hash(&wanted.body) == known.body_hash && wanted.title == request.title;

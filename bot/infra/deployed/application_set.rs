@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use slicewright_core::policy::rules::wildcard;
 use slicewright_yaml::Node;
 
 use super::super::kustomize::resolve;
@@ -271,23 +272,9 @@ fn matches(glob: &str, path: &str) -> bool {
             (Some((&"**", rest)), _) => {
                 parts(rest, path) || path.split_first().is_some_and(|(_, below)| parts(glob, below))
             }
-            (Some((part, rest)), Some((name, below))) => within(part, name) && parts(rest, below),
+            (Some((part, rest)), Some((name, below))) => wildcard(part, name) && parts(rest, below),
             (Some(_), None) | (None, Some(_)) => false,
         }
-    }
-    fn within(part: &str, name: &str) -> bool {
-        let mut pieces = part.split('*');
-        let Some(rest) = pieces.next().and_then(|first| name.strip_prefix(first)) else { return false };
-        let pieces: Vec<&str> = pieces.collect();
-        let Some((last, middle)) = pieces.split_last() else { return rest.is_empty() };
-        let mut rest = rest;
-        for piece in middle {
-            match rest.find(piece) {
-                Some(at) => rest = &rest[at + piece.len()..],
-                None => return false,
-            }
-        }
-        rest.ends_with(last)
     }
     let glob: Vec<&str> = plain(glob).split('/').take(MOST_PARTS).collect();
     let path: Vec<&str> = plain(path).split('/').collect();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use slicewright_yaml::Node;
 
 use super::{parent, resolve};
+use crate::infra::deployed::folders_of;
 use crate::infra::repository::{Parsed, is_kustomization, is_yaml};
 use crate::infra::walk::{self, At};
 
@@ -73,29 +74,20 @@ impl Graph {
         for (path, text) in texts {
             let names_one = text.contains("kustomize.toolkit.fluxcd.io") || text.contains("argoproj.io");
             if is_yaml(path) && names_one && text.contains("path") {
-                graph.read_appliers(path, text);
+                let Ok(parsed) = parse(path, text) else { continue };
+                graph.read_appliers(path, &parsed);
             }
         }
         graph
     }
 
-    fn read_appliers(&mut self, path: &str, text: &str) {
-        let Ok(parsed) = Parsed::new(text) else { return };
+    fn read_appliers(&mut self, path: &str, parsed: &Parsed) {
         for object in &parsed.objects {
             let Some(root) = parsed.at(object) else { continue };
-            let sources: &[&str] = match (object.kind.as_str(), object.api_version.split_once('/')) {
-                ("Kustomization", Some(("kustomize.toolkit.fluxcd.io", _))) => &["spec.path"],
-                ("Application", Some(("argoproj.io", _))) => &["spec.source.path", "spec.sources[].path"],
-                ("ApplicationSet", Some(("argoproj.io", _))) => {
-                    &["spec.template.spec.source.path", "spec.template.spec.sources[].path"]
-                }
-                _ => &[],
-            };
             // A path without a variable is the same for whatever the generators list.
             let n_applied = if object.kind == "ApplicationSet" { applications(&root) } else { Some(1) };
-            let paths: Vec<Node<'_>> =
-                sources.iter().flat_map(|dotted| root.all(dotted)).map(|at| at.node).collect();
-            for node in paths {
+            for at in folders_of(&root, object) {
+                let node = at.node;
                 let Some(folder) = node.as_str().and_then(|text| resolve("", text.trim_start_matches('/')))
                 else {
                     continue;
@@ -119,7 +111,7 @@ impl Graph {
     }
 
     /// The path of a folder's kustomization.
-    pub(super) fn kustomization(&self, folder: &str) -> Option<&str> {
+    pub(in crate::infra) fn kustomization(&self, folder: &str) -> Option<&str> {
         self.folders.get(folder).map(String::as_str)
     }
 
@@ -134,7 +126,7 @@ impl Graph {
     }
 
     /// Every folder whose kustomization reads this file, itself or through others.
-    pub(super) fn above(&self, path: &str) -> BTreeSet<&str> {
+    pub(in crate::infra) fn above(&self, path: &str) -> BTreeSet<&str> {
         let mut seen = BTreeSet::new();
         let mut open = vec![path];
         while let Some(path) = open.pop() {

@@ -2,25 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use slicewright_yaml::Node;
-
-use crate::infra::kinds;
-use crate::infra::kustomize::{parent, resolve};
-use crate::infra::repository::{Parsed, Repository, is_kustomization, is_yaml};
+use crate::infra::deployed::folders_of;
+use crate::infra::repository::{Object, Repository, is_yaml};
 use crate::infra::walk::At;
 
 /// Why a file must not be edited for one cluster; `None`: nothing else is seen to take it.
 pub(super) fn users(repository: &Repository<'_>, path: &str) -> Option<String> {
-    let taken = takers(repository, path);
-    let elsewhere: Vec<String> = repository
-        .elsewhere()
-        .filter(|(other, _)| is_kustomization(other))
-        .filter(|(other, text)| {
-            let Ok(parsed) = Parsed::new(text) else { return false };
-            parsed.documents().any(|root| lists(root, parent(other)).any(|target| taken.contains(&target)))
-        })
-        .map(|(other, _)| format!("`{other}`"))
+    let graph = repository.graph();
+    let above = graph.above(path);
+    let elsewhere: Vec<String> = above
+        .iter()
+        .filter_map(|folder| graph.kustomization(folder))
+        .filter(|other| !repository.texts.contains_key(other))
+        .map(|other| format!("`{other}`"))
         .collect();
+    let taken: BTreeSet<&str> = above.into_iter().chain([path]).collect();
     if !elsewhere.is_empty() {
         return Some(format!(
             "kustomizations outside of the cluster's files take it too: {}",
@@ -35,11 +31,11 @@ pub(super) fn users(repository: &Repository<'_>, path: &str) -> Option<String> {
         if !worth {
             continue;
         }
-        let Ok(parsed) = Parsed::new(text) else { continue };
+        let Ok(parsed) = repository.parsed(other, text) else { continue };
         for object in &parsed.objects {
             let Some(root) = parsed.at(object) else { continue };
             let several = if object.kind == "ApplicationSet" { 2 } else { 1 };
-            let covering = deployed(&root, kinds::group(&object.api_version), &object.kind)
+            let covering = deployed(&root, object)
                 .into_iter()
                 .filter(|folder| taken.iter().any(|one| below(one, folder)))
                 .map(|folder| folder.len())
@@ -61,47 +57,11 @@ pub(super) fn users(repository: &Repository<'_>, path: &str) -> Option<String> {
     Some(format!("its folder is deployed more than once: {}", nearest.join(", ")))
 }
 
-/// The file, and the folders of the cluster whose kustomizations take it, over any number of steps.
-fn takers(repository: &Repository<'_>, path: &str) -> BTreeSet<String> {
-    let mut taken = BTreeSet::from([path.to_owned()]);
-    loop {
-        let more: Vec<String> = repository
-            .overlays()
-            .all()
-            .filter(|one| one.resources.iter().any(|target| taken.contains(target)))
-            .map(|one| parent(&one.path).to_owned())
-            .filter(|folder| !taken.contains(folder))
-            .collect();
-        if more.is_empty() {
-            return taken;
-        }
-        taken.extend(more);
-    }
-}
-
-/// What a kustomization takes, as paths from the repository's root.
-fn lists<'s>(root: Node<'s>, folder: &'s str) -> impl Iterator<Item = String> + 's {
-    ["resources", "bases", "components"]
-        .into_iter()
-        .filter_map(move |key| root.get(key))
-        .flat_map(|list| list.items())
-        .filter_map(move |entry| resolve(folder, entry.as_str()?))
-}
-
 /// Folders that an object of Flux or Argo CD deploys, from the repository's root; the root itself is left out, since
 /// whoever deploys all deploys others that deploy parts.
-fn deployed(root: &At<'_>, group: &str, kind: &str) -> Vec<String> {
-    let paths: &[&str] = match (group, kind) {
-        ("kustomize.toolkit.fluxcd.io", "Kustomization") => &["spec.path"],
-        ("argoproj.io", "Application") => &["spec.source.path", "spec.sources[].path"],
-        ("argoproj.io", "ApplicationSet") => {
-            &["spec.template.spec.source.path", "spec.template.spec.sources[].path"]
-        }
-        _ => &[],
-    };
-    paths
+fn deployed(root: &At<'_>, object: &Object) -> Vec<String> {
+    folders_of(root, object)
         .iter()
-        .flat_map(|dotted| root.all(dotted))
         .filter_map(|at| at.node.as_str())
         .map(|path| path.trim_start_matches("./").trim_matches('/').to_owned())
         .filter(|path| !path.is_empty() && path != ".")

@@ -118,18 +118,17 @@ fn arrange(
             }
         }
     };
+    let needed = board.cutter.fewest_cards(&tally.to_cut()[..board.whole()]);
     let mut tried_out = |most_cut: Option<u32>| {
         let small = board.sites.len() <= SMALL;
         let mut floor = small.then(|| Floor::new(board, fates, &tally.converted))?;
         let together = floor.try_out(tally, most_cut, effort)?;
-        let cut = board.cutter.fewest_cards(&tally.to_cut()[..board.whole()]);
-        placed(board, floor, tally, cut, together)
+        placed(board, floor, tally, needed.clone(), together)
     };
-    let least = board.cutter.fewest_cards(&tally.to_cut()[..board.whole()]).n_cards;
     let tight = [Style::Tight, Style::ByClass, Style::Dealt { more: 0 }];
     let loose = [Style::Dealt { more: 1 }, Style::Dealt { more: 2 }];
     let found = tight.into_iter().find_map(|style| in_style(style, &mut culprit));
-    let found = found.or_else(|| tried_out(Some(least)));
+    let found = found.or_else(|| tried_out(Some(needed.n_cards)));
     let found = found.or_else(|| loose.into_iter().find_map(|style| in_style(style, &mut culprit)));
     found.or_else(|| tried_out(None)).ok_or(culprit)
 }

@@ -333,7 +333,10 @@ fn an_approved_branch_moves_only_when_it_must() {
     let says = "too small by now for search/embed";
     check_writes(&checked(&approved(|_| {}), Some(&small), "update", says), true, true);
     let stale = approved(|observed| observed.stale = BTreeSet::from(["a.yaml".into()]));
-    check_writes(&checked(&stale, Some(&another()), "update", "plan changed"), true, true);
+    let rebased = Wanted { files: another().files, ..wanted() };
+    check(&stale, Some(&rebased), "leave", "although its files changed on the base branch");
+    let conflicted = approved(|observed| observed.request.as_mut().unwrap().conflicted = true);
+    check_writes(&checked(&conflicted, Some(&rebased), "update", "could not be merged"), true, true);
     check(&approved(|_| {}), None, "withdraw", "no longer supports");
 }
 
