@@ -21,10 +21,10 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use slicewright_core::catalog::Catalog;
 
-use crate::forge::Forge;
 use crate::forge::local::{self, Local};
+use crate::forge::{self, Forge, Target};
 use crate::prometheus::{AskError, Client};
-use crate::settings::{ClusterSettings, ForgeKind, ServiceSettings};
+use crate::settings::{ClusterSettings, ServiceSettings};
 use recording::{Recording, ReplayedForge};
 use source::Source;
 
@@ -109,7 +109,8 @@ impl Engine {
 
     fn use_local(&mut self, cluster: &str, repository: &Path, requests: &Path) {
         for settings in self.settings.clusters.iter_mut().filter(|settings| settings.name == cluster) {
-            settings.repository.forge = ForgeKind::Local;
+            settings.repository.forge = None;
+            settings.repository.name = None;
             settings.repository.path = repository.to_owned();
             settings.repository.merge_requests = Some(requests.to_owned());
         }
@@ -166,22 +167,35 @@ impl Engine {
     /// When it cannot be opened.
     pub fn forge(&self, cluster: &ClusterSettings) -> anyhow::Result<Box<dyn Forge>> {
         let repository = &cluster.repository;
-        match repository.forge {
-            ForgeKind::Local => {
+        let author = self.settings.author.clone();
+        let branch_prefix = self.settings.branch_prefix().to_owned();
+        let forge: Result<Box<dyn Forge>, _> = match self.settings.forge_of(repository) {
+            Some(remote) => forge::connect(
+                remote,
+                Target {
+                    repository: repository.name.clone().unwrap_or_default(),
+                    default_branch: repository.branch.clone(),
+                    branch_prefix,
+                    author_name: author.name,
+                    author_email: author.email,
+                    former_emails: author.former_emails,
+                },
+            ),
+            None => {
                 let beside = repository.path.parent().unwrap_or(Path::new(".")).join("merge-requests");
                 let requests = repository.merge_requests.clone().unwrap_or(beside);
-                let local = Local::open(local::Settings {
+                Local::open(local::Settings {
                     default_branch: repository.branch.clone(),
-                    branch_prefix: self.settings.branch_prefix().to_owned(),
-                    author_name: self.settings.author.name.clone(),
-                    author_email: self.settings.author.email.clone(),
-                    former_emails: self.settings.author.former_emails.clone(),
+                    branch_prefix,
+                    author_name: author.name,
+                    author_email: author.email,
+                    former_emails: author.former_emails,
                     ..local::Settings::new(&repository.path, requests)
                 })
-                .with_context(|| format!("cluster `{}`: the repository cannot be used", cluster.name))?;
-                Ok(Box::new(local))
+                .map(|local| Box::new(local) as Box<dyn Forge>)
             }
-        }
+        };
+        forge.with_context(|| format!("cluster `{}`: the repository cannot be used", cluster.name))
     }
 
     /// Inputs from a recording: nothing is asked and nothing can be written.

@@ -1,7 +1,6 @@
 //! From plans to merge requests: the text of the change, the text about it, and what to do given what is there.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use anyhow::Context as _;
 use slicewright_core::fit::FitReport;
@@ -18,7 +17,7 @@ use slicewright_core::usage::ComputeSource;
 
 use super::analyse::Analysis;
 use super::{Engine, Inputs, VERSION};
-use crate::forge::{Commit, Forge, ForgeError, Found};
+use crate::forge::{Commit, Forge, ForgeError, Found, RequestText};
 use crate::infra::{self, ChangeSet};
 use crate::prometheus::Progress;
 use crate::render;
@@ -100,7 +99,7 @@ impl Engine {
     ) -> anyhow::Result<Report> {
         let mut clusters = Vec::new();
         // Clusters may share a repository, and its limits with it.
-        let mut standings: BTreeMap<&Path, Standing> = BTreeMap::new();
+        let mut standings: BTreeMap<String, Standing> = BTreeMap::new();
         for settings in self.clusters_in(inputs, wishes.cluster.as_deref())? {
             let analysis = self.analyse(settings, inputs, progress).await?;
             anyhow::ensure!(
@@ -116,7 +115,7 @@ impl Engine {
                 .await
                 .with_context(|| format!("cluster `{}`: cannot tell the default branch", settings.name))?;
             let pools = {
-                let standing = standings.entry(settings.repository.path.as_path()).or_default();
+                let standing = standings.entry(settings.repository.place()).or_default();
                 let room = Room { limits: self.settings().limits_of(&settings.repository), standing };
                 self.propose_pools(&analysis, forge.as_ref(), &base_branch, wishes, room).await?
             };
@@ -202,8 +201,10 @@ impl Engine {
             .map(|plan| write(analysis, plan, branch, base_branch))
             .transpose()
             .context("cannot write the text about the change")?;
+        let identity = forge.identity().await?;
         let own = Own {
-            emails: forge.own_emails().await?.into_iter().collect(),
+            emails: identity.emails,
+            forge_emails: identity.forge_emails,
             heads: found.unfinished_head.iter().cloned().collect(),
         };
         let today = jiff::tz::Offset::UTC.to_datetime(analysis.at).date();
@@ -546,8 +547,15 @@ impl Pass<'_> {
             closed_on: None,
             reason: None,
         };
+        let open = self.found.request.as_ref().filter(|request| request.open);
+        let request = RequestText {
+            title: wanted.title.clone(),
+            body: metadata.attach(&wanted.body),
+            base_branch: self.base_branch.to_owned(),
+            ..RequestText::default()
+        };
         self.forge
-            .write_request(self.branch, &wanted.title, &metadata.attach(&wanted.body))
+            .write_request(self.branch, open.map(|request| request.id.as_str()), &request)
             .await
             .with_context(|| format!("cannot write the merge request of `{}`", self.branch))
     }
@@ -559,6 +567,7 @@ impl Pass<'_> {
     /// Closes what is there; with `delete` the branch goes too, if it still is where it was seen.
     async fn close(&self, state: State, reason: &str, delete: bool) -> anyhow::Result<Option<String>> {
         let expected = self.found.branch_head.as_deref().filter(|_| delete);
+        let id = self.found.request.as_ref().map(|request| request.id.as_str());
         let (title, body) = match (&self.found.request, self.known()) {
             (Some(request), Some(known)) => {
                 let closed = Metadata {
@@ -575,7 +584,7 @@ impl Pass<'_> {
             (None, _) => (String::new(), String::new()),
         };
         self.forge
-            .close(self.branch, expected, &title, &body)
+            .close(self.branch, expected, id, &title, &body)
             .await
             .with_context(|| format!("cannot close the proposal of `{}`", self.branch))?;
         Ok(None)

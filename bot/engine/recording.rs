@@ -16,7 +16,9 @@ use serde::{Deserialize, Serialize};
 use super::propose::Wishes;
 use super::source::Source;
 use super::{Engine, Inputs, VERSION};
-use crate::forge::{Commit, Forge, ForgeError, Found, FoundCommit, FoundRequest, Tree};
+use crate::forge::{
+    Commit, Forge, ForgeError, Found, FoundCommit, FoundRequest, Identity, RequestText, Topic, Tree,
+};
 use crate::prometheus::{Client, Progress, RecordedAnswer, Recorder};
 
 const FORMAT: &str = "slicewright-recording";
@@ -48,8 +50,8 @@ pub struct RecordedCluster {
     pub tree: Tree,
     /// What was there for each branch that was looked at.
     pub found: BTreeMap<String, Found>,
-    /// E-mail addresses of the bot's own commits.
-    pub own_emails: Vec<String>,
+    /// Who the bot is there.
+    pub identity: Identity,
     /// Branch that proposals are for.
     pub base_branch: String,
 }
@@ -58,14 +60,42 @@ pub struct RecordedCluster {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 enum Line {
-    Header { format: String, version: u32, made_by: String, at: Timestamp, config: String },
-    Catalog { name: String, text: String },
-    Cluster { name: String, own_emails: Vec<String>, base_branch: String },
-    Answer { cluster: String, answer: RecordedAnswer },
-    Repository { cluster: String, commit: String, skipped: BTreeMap<String, String> },
-    File { cluster: String, path: String, content: Content },
+    Header {
+        format: String,
+        version: u32,
+        made_by: String,
+        at: Timestamp,
+        config: String,
+    },
+    Catalog {
+        name: String,
+        text: String,
+    },
+    Cluster {
+        name: String,
+        own_emails: BTreeSet<String>,
+        #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+        forge_emails: BTreeSet<String>,
+        base_branch: String,
+    },
+    Answer {
+        cluster: String,
+        answer: RecordedAnswer,
+    },
+    Repository {
+        cluster: String,
+        commit: String,
+        skipped: BTreeMap<String, String>,
+    },
+    File {
+        cluster: String,
+        path: String,
+        content: Content,
+    },
     Found(Box<FoundLine>),
-    End { lines: u64 },
+    End {
+        lines: u64,
+    },
 }
 
 /// Text as it is, other bytes as hexadecimal digits.
@@ -87,28 +117,11 @@ struct FoundLine {
     changed: BTreeMap<String, Option<Content>>,
     stale: BTreeSet<String>,
     unfinished_head: Option<String>,
-    request: Option<RequestLine>,
+    request: Option<FoundRequest>,
     /// Commits that the forge made to merge the base branch.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     base_merges: BTreeSet<String>,
     merged: bool,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RequestLine {
-    open: bool,
-    title: String,
-    body: String,
-    url: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    base_branch: Option<String>,
-    #[serde(default, skip_serializing_if = "is_zero")]
-    approvals: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    held: Option<String>,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    conflicted: bool,
 }
 
 impl Recording {
@@ -138,7 +151,8 @@ impl Recording {
         for (name, cluster) in &self.clusters {
             write(&Line::Cluster {
                 name: name.clone(),
-                own_emails: cluster.own_emails.clone(),
+                own_emails: cluster.identity.emails.clone(),
+                forge_emails: cluster.identity.forge_emails.clone(),
                 base_branch: cluster.base_branch.clone(),
             })?;
             write(&Line::Repository {
@@ -216,9 +230,9 @@ impl Recording {
                 self.config = config;
             }
             Line::Catalog { name, text } => self.catalog_files.push((name, text)),
-            Line::Cluster { name, own_emails, base_branch } => {
+            Line::Cluster { name, own_emails, forge_emails, base_branch } => {
                 let cluster = self.clusters.entry(name).or_default();
-                cluster.own_emails = own_emails;
+                cluster.identity = Identity { emails: own_emails, forge_emails };
                 cluster.base_branch = base_branch;
             }
             Line::Answer { cluster, answer } => self.cluster(&cluster)?.answers.push(answer),
@@ -264,11 +278,6 @@ impl Content {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-fn is_zero(n: &u32) -> bool {
-    *n == 0
-}
-
 impl FoundLine {
     fn of(cluster: &str, branch: &str, found: &Found) -> Self {
         Self {
@@ -284,16 +293,7 @@ impl FoundLine {
                 .collect(),
             stale: found.stale.clone(),
             unfinished_head: found.unfinished_head.clone(),
-            request: found.request.as_ref().map(|request| RequestLine {
-                open: request.open,
-                title: request.title.clone(),
-                body: request.body.clone(),
-                url: request.url.clone(),
-                base_branch: request.base_branch.clone(),
-                approvals: request.approvals,
-                held: request.held.clone(),
-                conflicted: request.conflicted,
-            }),
+            request: found.request.clone(),
             base_merges: found.commits.iter().filter(|c| c.merges_base).map(|c| c.id.clone()).collect(),
             merged: found.merged,
         }
@@ -315,16 +315,7 @@ impl FoundLine {
             changed,
             stale: self.stale,
             unfinished_head: self.unfinished_head,
-            request: self.request.map(|request| FoundRequest {
-                open: request.open,
-                title: request.title,
-                body: request.body,
-                url: request.url,
-                base_branch: request.base_branch,
-                approvals: request.approvals,
-                held: request.held,
-                conflicted: request.conflicted,
-            }),
+            request: self.request,
             merged: self.merged,
         };
         Ok((self.cluster, self.branch, found))
@@ -371,16 +362,27 @@ impl Forge for ReplayedForge {
         Err(offline())
     }
 
-    async fn write_request(&self, _: &str, _: &str, _: &str) -> Result<String, ForgeError> {
+    async fn write_request(&self, _: &str, _: Option<&str>, _: &RequestText) -> Result<String, ForgeError> {
         Err(offline())
     }
 
-    async fn close(&self, _: &str, _: Option<&str>, _: &str, _: &str) -> Result<(), ForgeError> {
+    async fn close(
+        &self,
+        _: &str,
+        _: Option<&str>,
+        _: Option<&str>,
+        _: &str,
+        _: &str,
+    ) -> Result<(), ForgeError> {
         Err(offline())
     }
 
-    async fn own_emails(&self) -> Result<Vec<String>, ForgeError> {
-        Ok(self.cluster.own_emails.clone())
+    async fn say(&self, _: &str, _: &str, _: Topic, _: Option<&str>) -> Result<(), ForgeError> {
+        Err(offline())
+    }
+
+    async fn identity(&self) -> Result<Identity, ForgeError> {
+        Ok(self.cluster.identity.clone())
     }
 }
 
@@ -426,16 +428,27 @@ impl Forge for RecordingForge {
         Err(offline())
     }
 
-    async fn write_request(&self, _: &str, _: &str, _: &str) -> Result<String, ForgeError> {
+    async fn write_request(&self, _: &str, _: Option<&str>, _: &RequestText) -> Result<String, ForgeError> {
         Err(offline())
     }
 
-    async fn close(&self, _: &str, _: Option<&str>, _: &str, _: &str) -> Result<(), ForgeError> {
+    async fn close(
+        &self,
+        _: &str,
+        _: Option<&str>,
+        _: Option<&str>,
+        _: &str,
+        _: &str,
+    ) -> Result<(), ForgeError> {
         Err(offline())
     }
 
-    async fn own_emails(&self) -> Result<Vec<String>, ForgeError> {
-        self.forge.own_emails().await
+    async fn say(&self, _: &str, _: &str, _: Topic, _: Option<&str>) -> Result<(), ForgeError> {
+        Err(offline())
+    }
+
+    async fn identity(&self) -> Result<Identity, ForgeError> {
+        self.forge.identity().await
     }
 }
 
@@ -454,9 +467,9 @@ pub(super) async fn record(
             Client::new(&cluster.prometheus).with_context(|| format!("cluster `{}`", cluster.name))?;
         inputs.sources.insert(cluster.name.clone(), Source::Recording(Box::new(Recorder::new(client))));
         let forge = engine.forge(cluster)?;
-        let own_emails = forge.own_emails().await?;
+        let identity = forge.identity().await?;
         let cell =
-            std::sync::Arc::new(Mutex::new(RecordedCluster { own_emails, ..RecordedCluster::default() }));
+            std::sync::Arc::new(Mutex::new(RecordedCluster { identity, ..RecordedCluster::default() }));
         kept.insert(cluster.name.clone(), std::sync::Arc::clone(&cell));
         inputs.forges.insert(cluster.name.clone(), Box::new(RecordingForge { forge, kept: cell }));
     }
@@ -505,7 +518,7 @@ mod tests {
                 "slicewright/c/p".into(),
                 Found { branch_head: Some("d00d".into()), ..Found::default() },
             )]),
-            own_emails: vec!["bot@x".into()],
+            identity: Identity { emails: ["bot@x".to_owned()].into(), ..Identity::default() },
             base_branch: "main".into(),
             answers: Vec::new(),
         };

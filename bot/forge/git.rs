@@ -9,32 +9,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::content::{self, Entry, Listing};
 use super::{ForgeError, Tree};
-
-/// Larger files are not read: no manifest that people review has 2 MiB. Doubling it costs memory only.
-const LARGEST_FILE: u64 = 2 << 20;
-
-/// Together no more than this is held. A repository of 20,000 manifests has some 60 MiB.
-const LARGEST_TREE: u64 = 256 << 20;
-
-/// How a Git LFS pointer starts; the file's real content is elsewhere.
-const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
 
 /// A git directory.
 #[derive(Clone, Debug)]
 pub(super) struct Git {
     directory: PathBuf,
-}
-
-/// One entry of a tree.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
-    /// `100644`, `100755`, `120000` (symlink), `160000` (submodule), `040000` (folder).
-    pub(super) mode: String,
-    /// Object id.
-    pub(super) id: String,
-    /// Bytes, for files.
-    pub(super) size: Option<u64>,
 }
 
 /// Who a commit is by, and when.
@@ -162,7 +143,7 @@ impl Git {
     }
 
     /// Every entry below `tree`, with its folders, by path. Paths that are not UTF-8 are given as bytes would read.
-    pub(super) fn entries(&self, tree: &str) -> Result<BTreeMap<String, Entry>, ForgeError> {
+    pub(super) fn entries(&self, tree: &str) -> Result<Listing, ForgeError> {
         refuse_options(tree)?;
         let listing = self.ask(
             &["ls-tree", "-r", "-t", "-l", "-z", "--full-tree", "--end-of-options", tree],
@@ -188,48 +169,9 @@ impl Git {
     /// Every file at `commit` that can be read as text of ours, and what was left out.
     pub(super) fn tree(&self, commit: &str) -> Result<Tree, ForgeError> {
         let mut tree = Tree { commit: commit.to_owned(), ..Tree::default() };
-        let mut wanted = BTreeMap::new();
-        let mut total = 0;
-        for (path, entry) in self.entries(commit)? {
-            match (entry.mode.as_str(), entry.size) {
-                ("040000", _) => {}
-                (_, _) if path.contains(char::REPLACEMENT_CHARACTER) => {
-                    skip(&mut tree, path, "its name is not UTF-8")
-                }
-                ("120000", _) => skip(&mut tree, path, "a symlink, which is never followed"),
-                ("160000", _) => skip(&mut tree, path, "a submodule, which lives in another repository"),
-                ("100644" | "100755", Some(size)) if size > LARGEST_FILE => {
-                    skip(
-                        &mut tree,
-                        path,
-                        &format!("{size} bytes, more than the {LARGEST_FILE} that are read"),
-                    );
-                }
-                ("100644" | "100755", Some(size)) if total + size <= LARGEST_TREE => {
-                    total += size;
-                    wanted.insert(path, entry.id);
-                }
-                ("100644" | "100755", Some(_)) => {
-                    skip(
-                        &mut tree,
-                        path,
-                        &format!("the files before it have {total} bytes, close to the limit"),
-                    );
-                }
-                (mode, _) => skip(&mut tree, path, &format!("an entry of mode {mode}")),
-            }
-        }
+        let wanted = content::wanted(&self.entries(commit)?, &mut tree);
         tree.files = self.blobs(&wanted)?;
-        let pointers: Vec<_> = tree
-            .files
-            .iter()
-            .filter(|(_, bytes)| bytes.starts_with(LFS_POINTER))
-            .map(|(path, _)| path.clone())
-            .collect();
-        for path in pointers {
-            tree.files.remove(&path);
-            skip(&mut tree, path, "a Git LFS pointer, whose content is elsewhere");
-        }
+        content::sort_out(&mut tree);
         Ok(tree)
     }
 
@@ -448,10 +390,6 @@ fn feed(child: &mut Child, input: Option<Vec<u8>>) -> Option<std::thread::JoinHa
         // A command that stops reading early says why in its own exit code.
         drop(stdin.write_all(&input));
     }))
-}
-
-fn skip(tree: &mut Tree, path: String, why: &str) {
-    tree.skipped.insert(path, why.to_owned());
 }
 
 fn refuse_options(value: &str) -> Result<(), ForgeError> {

@@ -18,8 +18,11 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use slicewright_core::review::metadata::{Metadata, State};
 
-use super::git::{Entry, Git, Signature};
-use super::{Commit, Forge, ForgeError, Found, FoundCommit, FoundRequest, Tree};
+use super::content::{Entry, writable};
+use super::git::{Git, Signature};
+use super::{
+    Commit, Forge, ForgeError, Found, FoundCommit, FoundRequest, Identity, RequestText, Topic, Tree,
+};
 
 /// Where the repository is, and who the bot is in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -354,9 +357,9 @@ impl Local {
     ///
     /// # Errors
     /// See [`Forge::write_request`].
-    pub fn write_request(&self, branch: &str, title: &str, body: &str) -> Result<String, ForgeError> {
+    pub fn write_request(&self, branch: &str, request: &RequestText) -> Result<String, ForgeError> {
         self.own_ref(branch)?;
-        let path = self.write_file(branch, title, body)?;
+        let path = self.write_file(branch, &request.title, &request.body)?;
         self.remove_note(branch)?;
         Ok(path.display().to_string())
     }
@@ -384,9 +387,18 @@ impl Local {
         }
     }
 
-    /// Addresses on the bot's commits.
-    pub fn own_emails(&self) -> Vec<String> {
-        std::iter::once(&self.settings.author_email).chain(&self.settings.former_emails).cloned().collect()
+    /// Writes or removes the file with the bot's words about `topic`.
+    ///
+    /// # Errors
+    /// See [`Forge::say`].
+    pub fn say(&self, _branch: &str, _topic: Topic, _text: Option<&str>) -> Result<(), ForgeError> {
+        Ok(())
+    }
+
+    /// Who the bot is: addresses on its commits.
+    pub fn identity(&self) -> Identity {
+        let emails = std::iter::once(&self.settings.author_email).chain(&self.settings.former_emails);
+        Identity { emails: emails.cloned().collect(), ..Identity::default() }
     }
 }
 
@@ -421,15 +433,21 @@ impl Forge for Local {
         self.aside(move |local| local.publish(&branch, expected.as_deref(), &commit)).await
     }
 
-    async fn write_request(&self, branch: &str, title: &str, body: &str) -> Result<String, ForgeError> {
-        let [branch, title, body] = [branch, title, body].map(str::to_owned);
-        self.aside(move |local| local.write_request(&branch, &title, &body)).await
+    async fn write_request(
+        &self,
+        branch: &str,
+        _open: Option<&str>,
+        request: &RequestText,
+    ) -> Result<String, ForgeError> {
+        let (branch, request) = (branch.to_owned(), request.clone());
+        self.aside(move |local| local.write_request(&branch, &request)).await
     }
 
     async fn close(
         &self,
         branch: &str,
         expected_head: Option<&str>,
+        _id: Option<&str>,
         title: &str,
         body: &str,
     ) -> Result<(), ForgeError> {
@@ -438,8 +456,13 @@ impl Forge for Local {
         self.aside(move |local| local.close(&branch, expected.as_deref(), &title, &body)).await
     }
 
-    async fn own_emails(&self) -> Result<Vec<String>, ForgeError> {
-        Ok(Local::own_emails(self))
+    async fn say(&self, branch: &str, _id: &str, topic: Topic, text: Option<&str>) -> Result<(), ForgeError> {
+        let (branch, text) = (branch.to_owned(), text.map(str::to_owned));
+        self.aside(move |local| local.say(&branch, topic, text.as_deref())).await
+    }
+
+    async fn identity(&self) -> Result<Identity, ForgeError> {
+        Ok(Local::identity(self))
     }
 }
 
@@ -457,32 +480,6 @@ impl Local {
                 cause: Some(Box::new(e)),
             })
         })
-    }
-}
-
-/// The mode that `path` gets, or why it may not be written.
-fn writable(path: &str, there: &BTreeMap<String, Entry>) -> Result<String, ForgeError> {
-    let denied =
-        |why: &str| ForgeError::Denied { what: format!("writing `{}`, {why},", path.escape_debug()) };
-    let bad_part =
-        |part: &str| part.is_empty() || part == "." || part == ".." || part.eq_ignore_ascii_case(".git");
-    if path.starts_with('-') || path.contains(['\0', '\\', '\n']) || path.split('/').any(bad_part) {
-        return Err(denied("which is not a plain path inside the repository"));
-    }
-    if [".github/", ".gitlab/", ".forgejo/", ".gitea/"].iter().any(|folder| path.starts_with(folder))
-        || path == ".gitlab-ci.yml"
-    {
-        return Err(denied("which is how the repository is built"));
-    }
-    for (end, _) in path.match_indices('/') {
-        if there.get(&path[..end]).is_some_and(|entry| entry.mode != "040000") {
-            return Err(denied("whose folder is a symlink, a submodule or a file"));
-        }
-    }
-    match there.get(path).map(|entry| entry.mode.as_str()) {
-        None => Ok("100644".into()),
-        Some(mode @ ("100644" | "100755")) => Ok(mode.into()),
-        Some(_) => Err(denied("which is a symlink, a submodule or a folder")),
     }
 }
 
@@ -509,7 +506,14 @@ fn parse_request(text: &str, url: String) -> FoundRequest {
         // Somebody removed the line: what the bot wrote last holds.
         None => Metadata::parse(&body).is_none_or(|noted| noted.state == State::Open),
     };
-    FoundRequest { open, title, body: body.trim_end().to_owned(), url, ..FoundRequest::default() }
+    FoundRequest {
+        by_bot: true,
+        open,
+        title,
+        body: body.trim_end().to_owned(),
+        url,
+        ..FoundRequest::default()
+    }
 }
 
 /// Writes a file as a whole or not at all.

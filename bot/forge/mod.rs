@@ -2,16 +2,29 @@
 //!
 //! The forge is the truth about a proposal. A JSON or git type never leaves an adapter's folder.
 
+pub mod settings;
+
+mod content;
+
 mod git;
 
 pub mod local;
+
+mod remote;
+
+mod github;
+
+mod gitlab;
 
 mod new_repository;
 pub use new_repository::new_repository;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use settings::RemoteKind;
 use slicewright_core::review::lifecycle::{Observed, ObservedCommit, ObservedRequest};
 
 /// What an adapter may fail with; the variants are what its caller does differently.
@@ -35,7 +48,31 @@ pub enum ForgeError {
         /// What moved.
         what: String,
     },
-    /// The forge did not answer, or answered what cannot be understood.
+    /// The forge asks to wait; nothing was done.
+    #[error("{what}: the forge asks to wait{}", .wait.map_or_else(String::new, |wait| format!(" {} s", wait.as_secs())))]
+    Busy {
+        /// What was tried.
+        what: String,
+        /// How long to wait, where the forge says so.
+        wait: Option<Duration>,
+    },
+    /// No proposal can be made here until somebody changes something: an archived repository, a missing permission.
+    #[error("{what}")]
+    Blocked {
+        /// What stands in the way, and the way out.
+        what: String,
+    },
+    /// The request was sent and no answer came, or one that leaves open whether it was carried out. A write must be
+    /// looked up before it is tried again.
+    #[error("{what}: no answer")]
+    Unanswered {
+        /// What was tried.
+        what: String,
+        /// What came instead.
+        #[source]
+        cause: Option<Box<dyn std::error::Error + Send + Sync>>,
+    },
+    /// The forge answered what cannot be understood, or refused for a reason of its own.
     #[error("{what}")]
     Failed {
         /// What was tried, on what, and what came back.
@@ -104,6 +141,7 @@ impl Found {
             files: self.changed.clone(),
             stale: self.stale.clone(),
             request: self.request.as_ref().map(|found| ObservedRequest {
+                by_bot: found.by_bot,
                 open: found.open,
                 title: found.title.clone(),
                 body: found.body.clone(),
@@ -128,11 +166,18 @@ pub struct FoundCommit {
     pub merges_base: bool,
 }
 
-/// A merge request as found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// A merge request as found: the open one of the branch, else the last that was closed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct FoundRequest {
+    /// What the forge calls it: its number, without `#` or `!`.
+    pub id: String,
+    /// The bot made it. The text of any other is nothing that is acted upon.
+    pub by_bot: bool,
     /// Open, or closed by the bot or a person.
     pub open: bool,
+    /// Marked as not ready to be merged.
+    pub draft: bool,
     /// Title.
     pub title: String,
     /// Text, with the hidden metadata.
@@ -147,6 +192,85 @@ pub struct FoundRequest {
     pub held: Option<String>,
     /// It cannot be merged as it is.
     pub conflicted: bool,
+}
+
+/// One repository on a forge on the network, and how the bot writes there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Target {
+    /// Its path there: `acme/infra`, `group/subgroup/project`.
+    pub repository: String,
+    /// Branch that proposals are for; else the one that the forge names.
+    pub default_branch: Option<String>,
+    /// First part of every branch that the bot writes; it writes no other.
+    pub branch_prefix: String,
+    /// Name on the bot's commits, where the forge does not put its own there.
+    pub author_name: String,
+    /// E-mail address on the bot's commits, where the forge does not put its own there.
+    pub author_email: String,
+    /// Addresses that earlier commits of the bot carry.
+    pub former_emails: Vec<String>,
+}
+
+/// The repository `target` as it is seen with the account `settings`. Nothing is asked yet.
+///
+/// # Errors
+/// When the settings cannot be used: a secret that is not there, a file that cannot be read.
+pub fn connect(settings: &settings::Settings, target: Target) -> Result<Box<dyn Forge>, ForgeError> {
+    match settings.kind {
+        RemoteKind::GitHub => Ok(Box::new(github::GitHub::new(settings, target)?)),
+        RemoteKind::GitLab => Ok(Box::new(gitlab::GitLab::new(settings, target)?)),
+    }
+}
+
+/// Who the bot is on a forge: how its own commits are told from those of people.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// E-mail addresses of its commits, former ones included.
+    pub emails: BTreeSet<String>,
+    /// Addresses that the forge itself puts down as the committer of what the bot wrote through it. They are everybody's,
+    /// so that only a commit whose author is the bot counts as its own.
+    pub forge_emails: BTreeSet<String>,
+}
+
+/// A merge request as it should be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestText {
+    /// Title, without a mark for drafts.
+    pub title: String,
+    /// Text, with the hidden metadata.
+    pub body: String,
+    /// Branch that it is for.
+    pub base_branch: String,
+    /// Not ready to be merged.
+    pub draft: bool,
+    /// Labels of a new one. Those of one that is there are people's.
+    pub labels: Vec<String>,
+    /// Whom to ask for a review of a new one, as CODEOWNERS writes them: `@login`, `@org/team`.
+    pub reviewers: Vec<String>,
+}
+
+/// What a comment of the bot is about: it has one comment for each on a merge request, and edits that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Topic {
+    /// What the bot did last.
+    Status,
+    /// A person wrote on the branch; what they can do.
+    Edited,
+}
+
+impl Topic {
+    /// One word, for the hidden mark in the comment.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Status => "status",
+            Self::Edited => "edited",
+        }
+    }
+
+    /// The line that marks a comment as the bot's on this topic; no forge shows it.
+    pub fn mark(self) -> String {
+        format!("<!-- slicewright-topic:{} -->", self.code())
+    }
 }
 
 /// A place where proposals are made. Methods are the steps of one pass over one repository.
@@ -188,27 +312,42 @@ pub trait Forge: Send + Sync {
         commit: &Commit,
     ) -> Result<String, ForgeError>;
 
-    /// Creates or updates the merge request of `branch`; returns where a person finds it.
+    /// Creates the merge request of `branch`, or writes that with the id `open`; returns where a person finds it. Finds
+    /// and writes one that is there already although `open` does not say so.
     ///
     /// # Errors
     /// When it cannot be written.
-    async fn write_request(&self, branch: &str, title: &str, body: &str) -> Result<String, ForgeError>;
+    async fn write_request(
+        &self,
+        branch: &str,
+        open: Option<&str>,
+        request: &RequestText,
+    ) -> Result<String, ForgeError>;
 
-    /// Closes the merge request of `branch` with `body`, and deletes the branch if its head still is `expected_head`.
+    /// Writes title and text of the merge request `id`, closes it if it is open, and then deletes the branch if its head
+    /// still is `expected_head`. Without `id` there is only a branch; without `expected_head` it stays.
     ///
     /// # Errors
-    /// When either cannot be done.
+    /// When any of it cannot be done; doing it again completes it.
     async fn close(
         &self,
         branch: &str,
         expected_head: Option<&str>,
+        id: Option<&str>,
         title: &str,
         body: &str,
     ) -> Result<(), ForgeError>;
 
-    /// E-mail addresses that the bot's own commits carry.
+    /// Makes `text` the bot's one comment about `topic` on the merge request `id`, or removes it. Writes nothing where
+    /// it says so already.
     ///
     /// # Errors
-    /// When the forge does not say who the bot is.
-    async fn own_emails(&self) -> Result<Vec<String>, ForgeError>;
+    /// When the comments cannot be read or written.
+    async fn say(&self, branch: &str, id: &str, topic: Topic, text: Option<&str>) -> Result<(), ForgeError>;
+
+    /// Who the bot is here.
+    ///
+    /// # Errors
+    /// When the forge does not say.
+    async fn identity(&self) -> Result<Identity, ForgeError>;
 }

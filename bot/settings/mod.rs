@@ -10,5 +10,5 @@ mod lines;
 mod wording;
 
 pub use service::{
-    Author, ClusterSettings, ForgeKind, OperatorSettings, RepositorySettings, ServiceSettings, SettingsError,
+    Author, ClusterSettings, OperatorSettings, RepositorySettings, ServiceSettings, SettingsError,
 };

@@ -12,12 +12,15 @@ use slicewright_core::review::limits::Limits;
 use slicewright_yaml::{Document, Edit, Op, Refusal, Shared, Step, Value};
 
 use super::{lines, wording};
+use crate::forge::settings::Settings as ForgeSettings;
 use crate::prometheus::Settings as PrometheusSettings;
 
 /// The whole file. Every field is documented in `config/example.yaml`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServiceSettings {
+    /// Accounts on GitHub and GitLab.
+    pub forges: Vec<ForgeSettings>,
     /// Clusters to look at.
     pub clusters: Vec<ClusterSettings>,
     /// Days of history to ask for. Default 30.
@@ -88,14 +91,18 @@ pub struct ClusterSettings {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RepositorySettings {
-    /// `local`: a git repository on this machine.
-    pub forge: ForgeKind,
-    /// Path of the git repository, bare or not.
+    /// `local`, a git repository on this machine, or one of `forges` by its name. Default `local`.
+    pub forge: Option<String>,
+    /// On `local`: path of the git repository, bare or not.
     pub path: PathBuf,
+    /// On a forge: the repository's path there, `acme/infra`.
+    pub name: Option<String>,
     /// Branch that changes are proposed for. Default: the one that the repository's `HEAD` names.
     pub branch: Option<String>,
-    /// Folder for merge request files. Default: `merge-requests` beside the repository.
+    /// On `local`: folder for merge request files. Default: `merge-requests` beside the repository.
     pub merge_requests: Option<PathBuf>,
+    /// On a forge: labels of new merge requests.
+    pub labels: Vec<String>,
     /// Folders of the repository that hold this cluster's files; none: all of it.
     pub folders: Vec<String>,
     /// The folder that Flux was bootstrapped with for this cluster; the folders that it deploys count as its own.
@@ -108,19 +115,28 @@ pub struct RepositorySettings {
 }
 
 impl RepositorySettings {
+    /// The name of its forge, if that is one of `forges`.
+    pub fn remote(&self) -> Option<&str> {
+        self.forge.as_deref().filter(|name| *name != "local")
+    }
+
+    /// Where it is, in one word: equal for clusters that share it.
+    pub fn place(&self) -> String {
+        match (self.remote(), &self.name) {
+            (Some(forge), Some(name)) => format!("{forge}:{name}"),
+            _ => self.path.display().to_string(),
+        }
+    }
+
+    /// Both are the same repository.
+    pub fn same_as(&self, other: &Self) -> bool {
+        self.place() == other.place()
+    }
+
     /// Something says which files of the repository are the cluster's.
     fn says_which_files(&self) -> bool {
         !self.folders.is_empty() || self.flux.is_some() || !self.argo_cd.is_empty()
     }
-}
-
-/// What kind of forge a repository lives on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ForgeKind {
-    /// A plain git directory; merge requests are Markdown files.
-    #[default]
-    Local,
 }
 
 /// Facts about the GPU Operator. Version and strategy come before what is found in the repository.
@@ -202,8 +218,11 @@ impl ServiceSettings {
         lines::note(&mut settings, text, shown);
         let absolute = |path: &mut PathBuf| *path = folder.join(&*path);
         settings.catalog.iter_mut().for_each(absolute);
+        settings.forges.iter_mut().flat_map(ForgeSettings::files_mut).for_each(absolute);
         for cluster in &mut settings.clusters {
-            absolute(&mut cluster.repository.path);
+            if cluster.repository.remote().is_none() {
+                absolute(&mut cluster.repository.path);
+            }
             cluster.repository.merge_requests.iter_mut().for_each(absolute);
             cluster.prometheus.files_mut().into_iter().for_each(absolute);
         }
@@ -217,9 +236,16 @@ impl ServiceSettings {
 
     /// The limits of a repository. One on this machine has none of its own.
     pub fn limits_of(&self, repository: &RepositorySettings) -> Limits {
-        match repository.forge {
-            ForgeKind::Local => self.proposals.clone(),
+        match repository.remote() {
+            None => self.proposals.clone(),
+            Some(_) => self.proposals.or(&Limits::shared()),
         }
+    }
+
+    /// The account that a repository's forge stands for; `None` on this machine.
+    pub fn forge_of(&self, repository: &RepositorySettings) -> Option<&ForgeSettings> {
+        let name = repository.remote()?;
+        self.forges.iter().find(|forge| forge.name == name)
     }
 
     /// Days of history to ask for.
@@ -252,13 +278,27 @@ impl ServiceSettings {
             ]);
             edits.push(text_at(i, &["prometheus"], Op::Set { value: prometheus }));
             // Clusters that share a repository still do, and others do not.
-            let shared_with = |other: &ClusterSettings| other.repository.path == cluster.repository.path;
+            let shared_with = |other: &ClusterSettings| other.repository.same_as(&cluster.repository);
             let n = self.clusters.iter().position(shared_with).unwrap_or(i);
             let recorded = Value::String(format!("recorded-{n}.git"));
-            edits.push(text_at(i, &["repository", "path"], Op::Set { value: recorded }));
-            if cluster.repository.merge_requests.is_some() {
-                edits.push(text_at(i, &["repository", "merge_requests"], Op::Remove));
+            let repository = &cluster.repository;
+            let set = match repository.remote() {
+                None => Op::Set { value: recorded },
+                Some(_) => Op::Put { value: recorded },
+            };
+            edits.push(text_at(i, &["repository", "path"], set));
+            let gone = [
+                ("forge", repository.forge.is_some()),
+                ("name", repository.name.is_some()),
+                ("merge_requests", repository.merge_requests.is_some()),
+            ];
+            for (key, _) in gone.into_iter().filter(|(_, given)| *given) {
+                edits.push(text_at(i, &["repository", key], Op::Remove));
             }
+        }
+        if !self.forges.is_empty() {
+            let at = vec![Step::from("forges")];
+            edits.push(Edit { document: Document::default(), at, op: Op::Remove, shared: Shared::Edit });
         }
         slicewright_yaml::edit(text, &edits)
     }
@@ -282,6 +322,15 @@ impl ServiceSettings {
             return wrong(&format!("proposals.{at}"), &problem);
         }
         let mut names = BTreeSet::new();
+        for (i, forge) in self.forges.iter().enumerate() {
+            if let Err((at, problem)) = forge.check() {
+                return wrong(&format!("forges[{i}].{at}"), &problem);
+            }
+            if !names.insert(&forge.name) {
+                return wrong(&format!("forges[{i}].name"), &format!("`{}` is named twice", forge.name));
+            }
+        }
+        let mut names = BTreeSet::new();
         for (i, cluster) in self.clusters.iter().enumerate() {
             let place = |rest: &str| format!("clusters[{i}].{rest}");
             if cluster.name.trim().is_empty() {
@@ -296,14 +345,12 @@ impl ServiceSettings {
                     "say where Prometheus is: `https://prometheus.example.com`",
                 );
             }
-            if cluster.repository.path.as_os_str().is_empty() {
-                return wrong(&place("repository.path"), "say where the git repository is");
-            }
+            self.check_repository(&cluster.repository, &place("repository"))?;
             let shares = self
                 .clusters
                 .iter()
                 .enumerate()
-                .any(|(n, other)| n != i && other.repository.path == cluster.repository.path);
+                .any(|(n, other)| n != i && other.repository.same_as(&cluster.repository));
             if shares && !cluster.repository.says_which_files() {
                 return wrong(
                     &place("repository.folders"),
@@ -337,6 +384,45 @@ impl ServiceSettings {
         }
         check_policies(&self.policy, &self.rules, self.window_days(), "")?;
         check_defaults(&self.pool_defaults, "")
+    }
+}
+
+impl ServiceSettings {
+    /// Where a cluster's repository is.
+    fn check_repository(&self, repository: &RepositorySettings, place: &str) -> Result<(), (String, String)> {
+        let wrong = |field: &str, problem: &str| Err((format!("{place}.{field}"), problem.to_owned()));
+        let Some(forge) = repository.remote() else {
+            return match (repository.path.as_os_str().is_empty(), &repository.name) {
+                (_, Some(_)) => {
+                    wrong("name", "is for a repository on a forge: say `forge:` too, and no `path`")
+                }
+                (true, None) => wrong("path", "say where the git repository is"),
+                (false, None) => Ok(()),
+            };
+        };
+        if !self.forges.iter().any(|known| known.name == forge) {
+            let known: Vec<_> = self.forges.iter().map(|known| format!("`{}`", known.name)).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            return wrong(
+                "forge",
+                &format!("`{forge}` is not `local` and none of `forges`, which has {known}"),
+            );
+        }
+        if !repository.path.as_os_str().is_empty() || repository.merge_requests.is_some() {
+            return wrong(
+                "path",
+                "`path` and `merge_requests` are for `forge: local`; give `name`, `acme/infra`",
+            );
+        }
+        let plain = |part: &str| {
+            !part.is_empty()
+                && !part.starts_with(['.', '-'])
+                && part.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+        };
+        match repository.name.as_deref() {
+            Some(name) if name.contains('/') && name.split('/').all(plain) => Ok(()),
+            _ => wrong("name", "say which repository: `acme/infra`, `group/subgroup/project`"),
+        }
     }
 }
 

@@ -13,6 +13,8 @@ pub(crate) mod fleet;
 
 pub(crate) mod repo;
 
+pub(crate) mod forge;
+
 pub(crate) mod kubernetes;
 
 pub(crate) mod renderers;

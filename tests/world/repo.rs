@@ -149,7 +149,25 @@ impl BareRepo {
         self.run(arguments, &[], "")
     }
 
+    /// As [`BareRepo::git`]; `None` when it fails.
+    pub(crate) fn try_git(&self, arguments: &[&str]) -> Option<String> {
+        let output = self.output(arguments, &[], "");
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
     fn run(&self, arguments: &[&str], environment: &[(&str, &OsStr)], input: &str) -> String {
+        let output = self.output(arguments, environment, input);
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "git {}: {complaint}", arguments.join(" "));
+        String::from_utf8(output.stdout).expect("git prints text here")
+    }
+
+    fn output(
+        &self,
+        arguments: &[&str],
+        environment: &[(&str, &OsStr)],
+        input: &str,
+    ) -> std::process::Output {
         let (name, address) = HUMAN.trim_end_matches('>').split_once(" <").expect("a name and an address");
         // 2026-01-15 08:00 UTC, a working day after the hand-made windows end.
         let time = "1768464000 +0000";
@@ -182,10 +200,7 @@ impl BareRepo {
         let mut stdin = child.stdin.take().expect("the input is piped");
         std::io::Write::write_all(&mut stdin, input.as_bytes()).unwrap();
         drop(stdin);
-        let output = child.wait_with_output().unwrap();
-        let complaint = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "git {}: {complaint}", arguments.join(" "));
-        String::from_utf8(output.stdout).expect("git prints text here")
+        child.wait_with_output().unwrap()
     }
 }
 

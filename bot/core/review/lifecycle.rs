@@ -46,6 +46,8 @@ pub struct ObservedCommit {
 /// A proposal's text as seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedRequest {
+    /// The bot made it: anybody may open one from the bot's branch, and write anything there.
+    pub by_bot: bool,
     /// Open, or closed by whomever.
     pub open: bool,
     /// Title.
@@ -89,6 +91,8 @@ pub struct Wanted {
 pub struct Own {
     /// E-mail addresses of its commits, former ones included.
     pub emails: BTreeSet<String>,
+    /// Addresses that a forge puts down as committer of what anybody writes through it: the author decides then.
+    pub forge_emails: BTreeSet<String>,
     /// Heads that it remembers having made, besides the one in the hidden block: the commit of a run that was stopped
     /// between the branch and the text.
     pub heads: BTreeSet<String>,
@@ -183,6 +187,11 @@ pub fn decide(observed: &Observed, wanted: Option<&Wanted>, own: &Own, today: Da
     let Some(request) = &observed.request else {
         return without_request(observed, wanted_files, own);
     };
+    if !request.by_bot {
+        return Action::leave(
+            "a person opened a merge request from the bot's branch: the bot leaves both alone; close it and delete the branch to get a proposal of the bot's own",
+        );
+    }
     let Some(known) = Metadata::parse(&request.body) else {
         return Action::leave(
             "the proposal's hidden block is gone or damaged, so that the bot cannot know whose text it is: remove the proposal and its branch to get a fresh one",
@@ -434,7 +443,10 @@ fn declined_sentence(known: &Metadata) -> String {
 /// Commits whose author or committer is not the bot.
 fn strangers(observed: &Observed, own: &Own) -> Vec<String> {
     let foreign = |commit: &&ObservedCommit| {
-        !commit.merges_base && commit.emails.iter().any(|email| !own.emails.contains(email.as_str()))
+        let [author, committer] = &commit.emails;
+        let ours = own.emails.contains(author)
+            && (own.emails.contains(committer) || own.forge_emails.contains(committer));
+        !commit.merges_base && !ours
     };
     observed.commits.iter().filter(foreign).map(|commit| commit.id.clone()).collect()
 }

@@ -178,7 +178,7 @@ fn merged_is_seen_after_a_merge_a_squash_and_with_the_branch_gone() {
     for (merge, delete) in [(true, false), (true, true), (false, false), (false, true)] {
         let world = World::new();
         let id = world.publish("gpu: slice\n");
-        world.local.write_request(BRANCH, "Title", &world.body(&id, State::Open)).unwrap();
+        world.local.write_request(BRANCH, &texts("Title", &world.body(&id, State::Open))).unwrap();
         assert!(!world.local.find(BRANCH).unwrap().merged);
         let how = if merge { "--no-ff" } else { "--squash" };
         git(&world.work, &["merge", "-q", how, BRANCH]);
@@ -197,7 +197,7 @@ fn merged_is_seen_after_a_merge_a_squash_and_with_the_branch_gone() {
 fn a_branch_deleted_or_put_back_by_a_person_is_not_merged() {
     let world = World::new();
     let id = world.publish("gpu: slice\n");
-    world.local.write_request(BRANCH, "Title", &world.body(&id, State::Open)).unwrap();
+    world.local.write_request(BRANCH, &texts("Title", &world.body(&id, State::Open))).unwrap();
     git(&world.work, &["branch", "-q", "-f", BRANCH, "main"]);
     assert!(!world.local.find(BRANCH).unwrap().merged);
     git(&world.work, &["branch", "-q", "-D", BRANCH]);
@@ -221,7 +221,7 @@ fn the_merge_request_is_a_file_that_people_answer_in() {
     let world = World::new();
     let id = world.publish("gpu: slice\n");
     let body = world.body(&id, State::Open);
-    let path = PathBuf::from(world.local.write_request(BRANCH, "Share\nGPUs", &body).unwrap());
+    let path = PathBuf::from(world.local.write_request(BRANCH, &texts("Share\nGPUs", &body)).unwrap());
     assert_eq!(path.file_name().unwrap(), "slicewright__dc1__a100-40gb.md");
     let text = std::fs::read_to_string(&path).unwrap();
     assert!(text.starts_with("State: open\n\n# Share GPUs\n\nthe text\n"), "{text}");
@@ -230,7 +230,7 @@ fn the_merge_request_is_a_file_that_people_answer_in() {
     assert_eq!(request.body, body.trim_end());
 
     let before = std::fs::metadata(&path).unwrap().modified().unwrap();
-    world.local.write_request(BRANCH, "Share\nGPUs", &body).unwrap();
+    world.local.write_request(BRANCH, &texts("Share\nGPUs", &body)).unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().modified().unwrap(), before);
 
     std::fs::write(&path, text.replace("State: open", "state:  Declined").replace('\n', "\r\n")).unwrap();
@@ -338,12 +338,17 @@ fn a_bare_clone_works_as_well() {
     assert_eq!(id, world.publish("gpu: slice\n"));
 }
 
+fn texts(title: &str, body: &str) -> RequestText {
+    RequestText { title: title.to_owned(), body: body.to_owned(), ..RequestText::default() }
+}
+
 /// One pass as `engine` makes it: look, decide, act.
 fn pass(world: &World, wanted: Option<&Wanted>) -> Action {
     let found = world.local.find(BRANCH).unwrap();
     let own = Own {
-        emails: world.local.own_emails().into_iter().collect(),
+        emails: world.local.identity().emails,
         heads: found.unfinished_head.iter().cloned().collect(),
+        ..Own::default()
     };
     let action = lifecycle::decide(&found.observed(), wanted, &own, jiff::civil::date(2026, 3, 1));
     let head = found.branch_head.as_deref();
@@ -365,7 +370,7 @@ fn pass(world: &World, wanted: Option<&Wanted>) -> Action {
                 true => world.local.publish(BRANCH, head, &commit).unwrap(),
                 false => head.unwrap().to_owned(),
             };
-            world.local.write_request(BRANCH, &wanted.title, &text(&head, State::Open)).unwrap();
+            world.local.write_request(BRANCH, &texts(&wanted.title, &text(&head, State::Open))).unwrap();
         }
         Action::Withdraw { .. } => {
             world.local.close(BRANCH, head, "Share GPUs", &text(head.unwrap(), State::Withdrawn)).unwrap();

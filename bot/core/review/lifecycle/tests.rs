@@ -19,7 +19,7 @@ fn wanted() -> Wanted {
 }
 
 fn own() -> Own {
-    Own { emails: BTreeSet::from([BOT.to_owned()]), heads: BTreeSet::new() }
+    Own { emails: BTreeSet::from([BOT.to_owned()]), ..Own::default() }
 }
 
 fn commit(id: &str, author: &str, committer: &str) -> ObservedCommit {
@@ -32,6 +32,7 @@ fn head() -> String {
 
 fn request(known: Metadata) -> ObservedRequest {
     ObservedRequest {
+        by_bot: true,
         open: known.state == State::Open,
         title: "Share GPUs".into(),
         body: known.attach("text"),
@@ -390,4 +391,26 @@ fn who_asked_for_silence_gets_it() {
     check(&until(1), Some(&another()), "update", "plan changed");
     let merged = Observed { merged: true, ..known(|known| known.paused = true) };
     check(&merged, Some(&wanted()), "record-merged", "on the base branch");
+}
+
+#[test]
+fn a_commit_that_a_forge_committed_is_its_authors() {
+    let own = Own { forge_emails: BTreeSet::from(["noreply@forge".to_owned()]), ..own() };
+    let by = |author, committer| {
+        let commits = vec![commit(&head(), author, committer)];
+        decide(&Observed { commits, ..proposed() }, Some(&wanted()), &own, TODAY).code()
+    };
+    assert_eq!(by(BOT, "noreply@forge"), "leave");
+    assert_eq!(by("robin@example.com", "noreply@forge"), "stop-edited");
+    assert_eq!(by("noreply@forge", "noreply@forge"), "stop-edited", "it is everybody's");
+}
+
+#[test]
+fn a_merge_request_that_a_person_opened_from_the_bots_branch_is_theirs() {
+    for state in [State::Open, State::Declined, State::Withdrawn, State::Merged] {
+        let theirs = ObservedRequest { by_bot: false, ..request(Metadata { state, ..metadata::example() }) };
+        let observed = Observed { request: Some(theirs), ..proposed() };
+        check(&observed, Some(&wanted()), "leave", "a person opened a merge request");
+        check(&observed, None, "leave", "a person opened a merge request");
+    }
 }

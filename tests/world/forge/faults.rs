@@ -1,0 +1,89 @@
+//! What can go wrong between a forge and its client, from a seed: the same seed goes wrong in the same places.
+
+use std::collections::BTreeMap;
+
+use super::{Call, Reply};
+
+/// One thing that goes wrong.
+pub(crate) enum Fault {
+    /// Answered so, and nothing done.
+    Refuse(Reply),
+    /// Done, and answered so all the same.
+    RefuseAfter(Reply),
+    /// The connection ends, and nothing is done.
+    Drop,
+    /// Done, and the connection ends without an answer.
+    DropAfter,
+    /// The request arrives twice.
+    Twice,
+    /// The connection ends; the request arrives after the next one.
+    Late,
+    /// An answer of earlier.
+    Stale(Reply),
+}
+
+/// A source of faults.
+pub(crate) struct Faults {
+    random: u64,
+    /// Of 1,000 requests, how many go wrong.
+    per_mille: u64,
+    seen: BTreeMap<String, Reply>,
+    /// Requests that are still under way.
+    pub(crate) late: Vec<Call>,
+}
+
+impl Faults {
+    pub(crate) fn new(seed: u64, per_mille: u64) -> Self {
+        Self { random: seed, per_mille, seen: BTreeMap::new(), late: Vec::new() }
+    }
+
+    /// The next number; Sebastiano Vigna's splitmix64.
+    fn random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// What goes wrong with this call, if anything.
+    pub(crate) fn next(&mut self, call: &Call) -> Option<Fault> {
+        if self.random() % 1_000 >= self.per_mille {
+            return None;
+        }
+        let error =
+            |status: u16| Reply::json(status, &serde_json::json!({"message": "something went wrong"}));
+        let limit = |status: u16| {
+            Reply::json(status, &serde_json::json!({"message": "You have exceeded a secondary rate limit"}))
+        };
+        let known = self.seen.get(&key(call)).cloned();
+        Some(match self.random() % 12 {
+            0 => Fault::Refuse(error(500)),
+            1 => Fault::Refuse(error(503)),
+            2 => Fault::RefuseAfter(error(502)),
+            3 => Fault::RefuseAfter(error(500)),
+            4 => Fault::Drop,
+            5 => Fault::DropAfter,
+            6 if !call.reads() => Fault::Late,
+            7 if !call.reads() => Fault::Twice,
+            8 => Fault::Refuse(limit(403)),
+            9 => Fault::Refuse(limit(403).with("retry-after", "60")),
+            10 => Fault::Refuse(limit(429).with("retry-after", "1")),
+            // GitHub and GitLab read from replicas that lag behind.
+            _ => match known {
+                Some(reply) if call.reads() => Fault::Stale(reply),
+                _ => Fault::DropAfter,
+            },
+        })
+    }
+
+    pub(crate) fn remember(&mut self, call: &Call, reply: &Reply) {
+        if reply.status == 200 {
+            self.seen.insert(key(call), reply.clone());
+        }
+    }
+}
+
+fn key(call: &Call) -> String {
+    format!("{} {}?{}", call.method, call.path, call.raw_query)
+}
