@@ -24,7 +24,7 @@ pub(super) async fn run(args: &DemoArgs, out: &mut Out) -> anyhow::Result<u8> {
     prepare(&args.folder)?;
     let (name, cluster) = recording.clusters.iter().next().context("the demo's recording is empty")?;
     let repository = args.folder.join("infra.git");
-    let requests = args.folder.join("merge-requests");
+    let requests = args.folder.join("infra.git.proposals");
     let mut engine = super::engine_of(&recording)?;
     engine
         .use_new_repository(name, &cluster.tree.files, &repository, &requests)

@@ -78,6 +78,7 @@ fn verdict(pool: &PoolReport, dry_run: bool) -> String {
         Action::Open { .. } => ("opened", "would open a merge request"),
         Action::Update { .. } => ("updated", "would update the merge request"),
         Action::Leave { .. } => ("left as it is", "would leave it as it is"),
+        Action::Warn { .. } => ("warned", "would warn of it"),
         Action::Withdraw { .. } => ("withdrawn", "would withdraw the merge request"),
         Action::StopEdited { .. } => ("not touched", "would not touch it"),
         Action::RecordMerged { .. } => ("merged", "would note that it was merged"),

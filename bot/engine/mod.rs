@@ -8,6 +8,8 @@ pub mod source;
 
 pub mod analyse;
 
+pub mod pass;
+
 pub mod propose;
 
 pub mod explain;
@@ -182,8 +184,9 @@ impl Engine {
                 },
             ),
             None => {
-                let beside = repository.path.parent().unwrap_or(Path::new(".")).join("merge-requests");
-                let requests = repository.merge_requests.clone().unwrap_or(beside);
+                let mut beside = repository.path.clone().into_os_string();
+                beside.push(".proposals");
+                let requests = repository.merge_requests.clone().unwrap_or_else(|| beside.into());
                 Local::open(local::Settings {
                     default_branch: repository.branch.clone(),
                     branch_prefix,

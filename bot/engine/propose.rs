@@ -10,17 +10,20 @@ use slicewright_core::plan::unsure::unsure;
 use slicewright_core::plan::{Outcome, Plan};
 use slicewright_core::policy::freeze::held;
 use slicewright_core::review::codeowners::{self, CodeOwners};
-use slicewright_core::review::lifecycle::{Action, Own, Wanted, decide};
+use slicewright_core::review::lifecycle::{Action, Wanted};
 use slicewright_core::review::limits::{Limits, Standing};
-use slicewright_core::review::metadata::{Metadata, State, strip};
+use slicewright_core::review::metadata::State;
 use slicewright_core::usage::ComputeSource;
 
 use super::analyse::Analysis;
+use super::pass::{Done, Pass, Ready, Subject, noted};
 use super::{Engine, Inputs, VERSION};
-use crate::forge::{Commit, Forge, ForgeError, Found, RequestText};
+use crate::forge::settings::RemoteKind;
+use crate::forge::{Forge, Found, Identity};
 use crate::infra::{self, ChangeSet};
 use crate::prometheus::Progress;
-use crate::render;
+use crate::render::{self, Dialect};
+use crate::settings::RepositorySettings;
 
 /// What is asked of one run.
 #[derive(Clone, Debug, Default)]
@@ -114,24 +117,34 @@ impl Engine {
                 .base_branch()
                 .await
                 .with_context(|| format!("cluster `{}`: cannot tell the default branch", settings.name))?;
-            let pools = {
-                let standing = standings.entry(settings.repository.place()).or_default();
-                let room = Room { limits: self.settings().limits_of(&settings.repository), standing };
-                self.propose_pools(&analysis, forge.as_ref(), &base_branch, wishes, room).await?
+            let run = Run {
+                analysis: &analysis,
+                forge: forge.as_ref(),
+                identity: forge.identity().await.context("cannot tell who the bot is")?,
+                base_branch: &base_branch,
+                labels: &settings.repository.labels,
+                dialect: self.dialect(&settings.repository),
+                wishes,
             };
+            let standing = standings.entry(settings.repository.place()).or_default();
+            let room = Room { limits: self.settings().limits_of(&settings.repository), standing };
+            let pools = self.propose_pools(&run, room).await?;
             clusters.push(ClusterReport { analysis, pools });
         }
         Ok(Report { clusters })
     }
 
-    async fn propose_pools(
-        &self,
-        analysis: &Analysis,
-        forge: &dyn Forge,
-        base_branch: &str,
-        wishes: &Wishes,
-        mut room: Room<'_>,
-    ) -> anyhow::Result<Vec<PoolReport>> {
+    /// How texts are written for a repository.
+    fn dialect(&self, repository: &RepositorySettings) -> Dialect {
+        match self.settings().forge_of(repository).map(|forge| forge.kind) {
+            None => Dialect::Local,
+            Some(RemoteKind::GitHub) => Dialect::GitHub,
+            Some(RemoteKind::GitLab) => Dialect::GitLab,
+        }
+    }
+
+    async fn propose_pools(&self, run: &Run<'_>, mut room: Room<'_>) -> anyhow::Result<Vec<PoolReport>> {
+        let (analysis, wishes) = (run.analysis, run.wishes);
         let branches = branches(
             self.settings().branch_prefix(),
             analysis.pools.iter().map(|pool| pool.id.clone()).collect(),
@@ -154,7 +167,7 @@ impl Engine {
         let mut there = BTreeMap::new();
         for (pool, branch) in &branches {
             let found =
-                forge.find(branch).await.with_context(|| format!("cannot look at branch `{branch}`"))?;
+                run.forge.find(branch).await.with_context(|| format!("cannot look at branch `{branch}`"))?;
             room.count(&found);
             there.insert(pool, found);
         }
@@ -163,19 +176,9 @@ impl Engine {
             if wishes.pool.as_ref().is_some_and(|only| pool.id.pool != *only) {
                 continue;
             }
-            let branch = &branches[&pool.id];
+            let at = Place { settings: pool, branch: &branches[&pool.id], found: &there[&pool.id] };
             let report = self
-                .propose_pool(
-                    analysis,
-                    forge,
-                    base_branch,
-                    branch,
-                    &there[&pool.id],
-                    pool,
-                    outcome,
-                    wishes,
-                    &mut room,
-                )
+                .propose_pool(run, &at, outcome, &mut room)
                 .await
                 .with_context(|| format!("cannot propose the change of pool `{}`", pool.id))?;
             reports.push(report);
@@ -183,75 +186,84 @@ impl Engine {
         Ok(reports)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one step of one pass; a struct would be used here alone")]
+    /// Decides about one pool's proposal and carries it out.
     async fn propose_pool(
         &self,
-        analysis: &Analysis,
-        forge: &dyn Forge,
-        base_branch: &str,
-        branch: &str,
-        found: &Found,
-        settings: &Pool,
+        run: &Run<'_>,
+        at: &Place<'_>,
         outcome: &Outcome,
-        wishes: &Wishes,
         room: &mut Room<'_>,
     ) -> anyhow::Result<PoolReport> {
-        let pool = &settings.id;
+        let (analysis, found) = (run.analysis, at.found);
+        let pool = &at.settings.id;
         let proposal = plan_of(outcome)
-            .map(|plan| write(analysis, plan, branch, base_branch))
+            .map(|plan| write(run, plan, at.branch))
             .transpose()
             .context("cannot write the text about the change")?;
-        let identity = forge.identity().await?;
-        let own = Own {
-            emails: identity.emails,
-            forge_emails: identity.forge_emails,
-            heads: found.unfinished_head.iter().cloned().collect(),
-        };
-        let today = jiff::tz::Offset::UTC.to_datetime(analysis.at).date();
-        let known = found.request.as_ref().and_then(|request| Metadata::parse(&request.body));
+        let known = noted(found);
         let shares = known.as_ref().map(|known| known.shares.clone()).unwrap_or_default();
         let both = proposal.as_ref().zip(plan_of(outcome));
-        let wanted = both.map(|(proposal, plan)| wanted(proposal, plan, &shares));
-        let rests_on = known.as_ref().filter(|known| known.state == State::Open);
-        let rests_on = rests_on.map(|known| known.metrics.clone()).unwrap_or_default();
-        let stranger = known.filter(|known| known.cluster != pool.cluster || known.pool != pool.pool);
-        let doubt = match stranger {
-            Some(known) => Some(format!(
-                "the branch belongs to pool `{}` of cluster `{}`: give one of the two another name",
-                known.pool, known.cluster
-            )),
-            None => unsure(settings, &analysis.inventory, &analysis.measured, &rests_on)
-                .or_else(|| held(&settings.freeze, analysis.at).map(|hold| format!("held: {hold}"))),
+        let ready = both.map(|(proposal, plan)| Ready {
+            wanted: wanted(proposal, plan, &shares),
+            message: proposal.message.clone(),
+            draft: proposal.draft,
+            reviewers: proposal.summary.owners.clone(),
+        });
+        let rests_on = known.filter(|known| known.state == State::Open);
+        let rests_on = rests_on.map(|known| known.metrics).unwrap_or_default();
+        // What is missing now may be why a plan is gone or looks different; in a freeze not even that is acted upon.
+        let doubt = unsure(at.settings, &analysis.inventory, &analysis.measured, &rests_on)
+            .or_else(|| held(&at.settings.freeze, analysis.at).map(|hold| format!("held: {hold}")));
+        let subject = Subject {
+            pool,
+            branch: at.branch,
+            base_branch: run.base_branch,
+            base_commit: &analysis.snapshot.commit,
+            at: analysis.at,
+            metrics: &analysis.measured.data_quality.metrics,
+            labels: run.labels,
+            dialect: run.dialect,
         };
-        let action = match doubt {
-            // What is missing now may be why a plan is gone or looks different; in a freeze not even that is acted upon.
-            Some(reason) => Action::Leave { reason },
-            None => decide(&found.observed(), wanted.as_ref(), &own, today),
-        };
+        let pass = Pass::new(run.forge, subject, &run.identity, ready.as_ref(), doubt);
         // Whoever opens a closed proposal again asks for it.
         let reopened = found.request.as_ref().is_some_and(|request| request.open);
-        let action = room.allow(action, analysis.at, wishes.pool.is_some() || reopened);
-        let mut report = PoolReport {
+        let action = room.allow(pass.decide(found), analysis.at, run.wishes.pool.is_some() || reopened);
+        let done = if run.wishes.dry_run {
+            Done { action, url: found.request.as_ref().map(|request| request.url.clone()) }
+        } else {
+            pass.carry_out(found, action).await?
+        };
+        Ok(PoolReport {
             pool: pool.clone(),
-            branch: branch.to_owned(),
-            url: found.request.as_ref().map(|request| request.url.clone()),
-            action,
+            branch: at.branch.to_owned(),
+            url: done.url,
+            action: done.action,
             summary: match (&proposal, outcome) {
                 (Some(proposal), _) => proposal.terminal.clone(),
                 (None, Outcome::Nothing(nothing)) => render::nothing(pool, &nothing.reasons, &nothing.kept),
                 (None, Outcome::Plan(_)) => String::new(),
             },
             proposal,
-        };
-        if !wishes.dry_run {
-            let message = report.proposal.as_ref().map(|proposal| proposal.message.as_str());
-            let pass = Pass { forge, branch, base_branch, analysis, pool, found, message, today };
-            if let Some(url) = pass.carry_out(&report.action, wanted.as_ref()).await? {
-                report.url = Some(url);
-            }
-        }
-        Ok(report)
+        })
     }
+}
+
+/// What holds for every pool of one cluster in one run.
+struct Run<'a> {
+    analysis: &'a Analysis,
+    forge: &'a dyn Forge,
+    identity: Identity,
+    base_branch: &'a str,
+    labels: &'a [String],
+    dialect: Dialect,
+    wishes: &'a Wishes,
+}
+
+/// One pool, its branch, and what is there.
+struct Place<'a> {
+    settings: &'a Pool,
+    branch: &'a str,
+    found: &'a Found,
 }
 
 /// The room that a repository has for new proposals.
@@ -263,8 +275,7 @@ struct Room<'a> {
 impl Room<'_> {
     /// Counts what is there.
     fn count(&mut self, found: &Found) {
-        let known = found.request.as_ref().and_then(|request| Metadata::parse(&request.body));
-        let Some(known) = known else { return };
+        let Some(known) = noted(found) else { return };
         self.standing.made.extend(known.created_at);
         let open = known.state == State::Open && found.request.as_ref().is_some_and(|request| request.open);
         self.standing.n_open += u32::from(open);
@@ -309,12 +320,8 @@ fn plan_of(outcome: &Outcome) -> Option<&Plan> {
 }
 
 /// The change and the text about it.
-fn write(
-    analysis: &Analysis,
-    plan: &Plan,
-    branch: &str,
-    base_branch: &str,
-) -> Result<Proposal, render::RenderError> {
+fn write(run: &Run<'_>, plan: &Plan, branch: &str) -> Result<Proposal, render::RenderError> {
+    let analysis = run.analysis;
     let changes = infra::edit(&analysis.snapshot, &analysis.scope, plan);
     let summary = summary(analysis, &changes);
     let queries = queries(analysis, plan);
@@ -327,8 +334,8 @@ fn write(
         as_of: analysis.at,
         version: VERSION,
         branch,
-        base_branch,
-        dialect: render::Dialect::Local,
+        base_branch: run.base_branch,
+        dialect: run.dialect,
     };
     let rendered = render::body(&view)?;
     let (terminal, message) = (render::terminal(&view), render::commit_message(&view));
@@ -467,128 +474,6 @@ fn outgrown(plan: &Plan, shares: &BTreeMap<String, String>) -> Vec<String> {
 
 fn files(changes: &ChangeSet) -> BTreeMap<String, Option<Vec<u8>>> {
     changes.files.iter().map(|(path, content)| (path.clone(), Some(content.clone()))).collect()
-}
-
-/// One pool's writes, in the order that leaves nothing half done.
-struct Pass<'a> {
-    forge: &'a dyn Forge,
-    branch: &'a str,
-    base_branch: &'a str,
-    analysis: &'a Analysis,
-    pool: &'a PoolId,
-    found: &'a Found,
-    message: Option<&'a str>,
-    today: jiff::civil::Date,
-}
-
-impl Pass<'_> {
-    async fn carry_out(&self, action: &Action, wanted: Option<&Wanted>) -> anyhow::Result<Option<String>> {
-        match action {
-            Action::Leave { .. } | Action::StopEdited { .. } => Ok(None),
-            Action::Open { push, .. } => self.write(wanted, *push).await.map(Some),
-            Action::Update { push, text, .. } => {
-                if *push || *text {
-                    self.write(wanted, *push).await.map(Some)
-                } else {
-                    Ok(None)
-                }
-            }
-            Action::Withdraw { reason } => self.close(State::Withdrawn, reason, true).await,
-            Action::RecordMerged { reason } => self.close(State::Merged, reason, false).await,
-            Action::RecordDeclined { delete_branch, reason } => {
-                self.close(State::Declined, reason, *delete_branch).await
-            }
-        }
-    }
-
-    async fn write(&self, wanted: Option<&Wanted>, push: bool) -> anyhow::Result<String> {
-        let wanted = wanted.context("a proposal without a plan")?;
-        let head = if push {
-            let commit = Commit {
-                base: self.analysis.snapshot.commit.clone(),
-                message: self.message.context("a proposal without a message")?.to_owned(),
-                files: wanted.files.clone(),
-            };
-            match self.forge.publish(self.branch, self.found.branch_head.as_deref(), &commit).await {
-                Err(ForgeError::Conflict { what }) => {
-                    anyhow::bail!("{what} moved while the change was made: nothing was written; run again")
-                }
-                published => published.with_context(|| format!("cannot write branch `{}`", self.branch))?,
-            }
-        } else {
-            self.found.branch_head.clone().context("the branch is gone")?
-        };
-        let known = self.known();
-        let metadata = Metadata {
-            schema: Metadata::SCHEMA,
-            cluster: self.pool.cluster.clone(),
-            pool: self.pool.pool.clone(),
-            created_in: known.as_ref().map_or_else(|| VERSION.to_owned(), |known| known.created_in.clone()),
-            created_at: match &known {
-                Some(known) if known.state == State::Open => known.created_at,
-                _ => Some(self.analysis.at),
-            },
-            updated_in: VERSION.to_owned(),
-            base_branch: self.base_branch.to_owned(),
-            base_commit: match &known {
-                Some(known) if !push => known.base_commit.clone(),
-                _ => self.analysis.snapshot.commit.clone(),
-            },
-            head,
-            fingerprint: wanted.fingerprint.clone(),
-            body_hash: String::new(),
-            state: State::Open,
-            method: wanted.method.clone(),
-            cards_freed: wanted.cards_freed,
-            metrics: self.analysis.measured.data_quality.metrics.clone(),
-            shares: wanted.shares.clone(),
-            snoozed_until: known.as_ref().and_then(|known| known.snoozed_until),
-            paused: known.as_ref().is_some_and(|known| known.paused),
-            closed_on: None,
-            reason: None,
-        };
-        let open = self.found.request.as_ref().filter(|request| request.open);
-        let request = RequestText {
-            title: wanted.title.clone(),
-            body: metadata.attach(&wanted.body),
-            base_branch: self.base_branch.to_owned(),
-            ..RequestText::default()
-        };
-        self.forge
-            .write_request(self.branch, open.map(|request| request.id.as_str()), &request)
-            .await
-            .with_context(|| format!("cannot write the merge request of `{}`", self.branch))
-    }
-
-    fn known(&self) -> Option<Metadata> {
-        Metadata::parse(&self.found.request.as_ref()?.body)
-    }
-
-    /// Closes what is there; with `delete` the branch goes too, if it still is where it was seen.
-    async fn close(&self, state: State, reason: &str, delete: bool) -> anyhow::Result<Option<String>> {
-        let expected = self.found.branch_head.as_deref().filter(|_| delete);
-        let id = self.found.request.as_ref().map(|request| request.id.as_str());
-        let (title, body) = match (&self.found.request, self.known()) {
-            (Some(request), Some(known)) => {
-                let closed = Metadata {
-                    state,
-                    updated_in: VERSION.to_owned(),
-                    closed_on: Some(self.today),
-                    reason: Some(reason.to_owned()),
-                    ..known
-                };
-                let body = render::closing(&strip(&request.body), state, reason);
-                (request.title.clone(), closed.attach(&body))
-            }
-            (Some(request), None) => (request.title.clone(), request.body.clone()),
-            (None, _) => (String::new(), String::new()),
-        };
-        self.forge
-            .close(self.branch, expected, id, &title, &body)
-            .await
-            .with_context(|| format!("cannot close the proposal of `{}`", self.branch))?;
-        Ok(None)
-    }
 }
 
 #[cfg(test)]

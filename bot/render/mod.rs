@@ -9,6 +9,7 @@ mod escape;
 mod evidence;
 mod explain;
 mod page;
+mod reply;
 mod rows;
 mod template;
 mod terminal;
@@ -22,6 +23,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+pub use reply::Reply;
 use serde::{Deserialize, Serialize};
 use slicewright_core::fit::{FitReport, Reason};
 use slicewright_core::ids::{PoolId, WorkloadId};
@@ -148,7 +150,7 @@ pub struct Rendered {
 #[derive(Debug, thiserror::Error)]
 #[error("cannot fill the template `{template}`")]
 pub struct RenderError {
-    /// File below `templates/proposal/`.
+    /// File below `templates/`.
     pub template: String,
     /// Line and reason.
     #[source]
@@ -173,6 +175,14 @@ pub fn commit_message(view: &View<'_>) -> String {
 /// line, open ones do not.
 pub fn closing(body: &str, state: State, reason: &str) -> String {
     body::closing(body, state, reason)
+}
+
+/// A comment beside a proposal.
+///
+/// # Errors
+/// When a template is broken.
+pub fn reply(reply: &Reply<'_>, dialect: Dialect) -> Result<String, RenderError> {
+    reply::reply(reply, dialect)
 }
 
 /// A few lines about one pool's plan, for a terminal. No colours, no markup.

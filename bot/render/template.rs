@@ -6,24 +6,26 @@
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
 use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior};
+use serde::Serialize;
 
 use super::RenderError;
 use super::escape;
-use super::page::Page;
 
 /// Steps that one section may take. A pool of 200 workloads needs some 300,000.
 const FUEL: u64 = 20_000_000;
 
 macro_rules! templates {
-    ($($name:literal),* $(,)?) => {
+    ($($folder:literal: [$($name:literal),* $(,)?]),* $(,)?) => {
         /// Name and text of every template.
-        const TEMPLATES: &[(&str, &str)] = &[$(
-            ($name, include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/templates/proposal/", $name)))
-        ),*];
+        const TEMPLATES: &[(&str, &str)] = &[$($(
+            ($name, include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/templates/", $folder, "/", $name)))
+        ),*),*];
     };
 }
 
 templates![
+    "reply": ["updated.md", "warned.md", "closed.md", "edited.md"],
+    "proposal": [
     "first-screen.md",
     "by-hand.md",
     "trade-offs.md",
@@ -38,6 +40,7 @@ templates![
     "changes.md",
     "answer.md",
     "footer.md",
+    ],
 ];
 
 /// The templates, ready to be filled.
@@ -68,8 +71,8 @@ impl Templates {
         Ok(Self { environment })
     }
 
-    /// Fills one template.
-    pub(super) fn fill(&self, name: &str, page: &Page) -> Result<String, RenderError> {
+    /// Fills one template with the fields of `page`.
+    pub(super) fn fill(&self, name: &str, page: &impl Serialize) -> Result<String, RenderError> {
         let broken = |cause| RenderError { template: name.to_owned(), cause };
         let template = self.environment.get_template(name).map_err(broken)?;
         let text = template.render(Value::from(Serde(page))).map_err(broken)?;

@@ -99,7 +99,7 @@ pub struct RepositorySettings {
     pub name: Option<String>,
     /// Branch that changes are proposed for. Default: the one that the repository's `HEAD` names.
     pub branch: Option<String>,
-    /// On `local`: folder for merge request files. Default: `merge-requests` beside the repository.
+    /// On `local`: folder for merge requests, a folder each. Default: `<path>.proposals`, beside the repository.
     pub merge_requests: Option<PathBuf>,
     /// On a forge: labels of new merge requests.
     pub labels: Vec<String>,
@@ -570,6 +570,48 @@ mod tests {
     }
 
     #[test]
+    fn a_repository_on_a_forge_names_an_account_that_is_there() {
+        let remote = "clusters:\n  - name: a\n    prometheus: {url: 'http://p:9090'}\n    repository: {forge: gh, name: \
+                      acme/infra}\n";
+        let account = "forges:\n  - {name: gh, token_env: T}\n";
+        let settings = ServiceSettings::parse(&format!("{remote}{account}"), "x", Path::new("/etc")).unwrap();
+        let repository = &settings.clusters[0].repository;
+        assert_eq!(settings.forge_of(repository).unwrap().name, "gh");
+        assert_eq!(settings.limits_of(repository), Limits::shared());
+        assert_eq!(repository.place(), "gh:acme/infra");
+        let says = |text: &str| ServiceSettings::parse(text, "x", Path::new("/etc")).unwrap_err().to_string();
+        let message = says(remote);
+        assert!(
+            message.contains(
+                "`clusters[0].repository.forge` (line 4): `gh` is not `local` and none of `forges`"
+            ),
+            "{message}"
+        );
+        for (from, to, said) in [
+            ("name: acme/infra", "path: x", "`clusters[0].repository.path`"),
+            ("name: acme/infra", "name: infra", "`clusters[0].repository.name`"),
+            ("name: acme/infra", "name: acme/../infra", "`clusters[0].repository.name`"),
+            ("forge: gh, name: acme/infra", "path: x, name: acme/infra", "`clusters[0].repository.name`"),
+        ] {
+            let message = says(&format!("{}{account}", remote.replace(from, to)));
+            assert!(message.contains(said), "{message}");
+        }
+        let twice = format!("{remote}{account}  - {{name: gh, token_env: T}}\n");
+        assert!(says(&twice).contains("`forges[1].name` (line 7): `gh` is named twice"), "{}", says(&twice));
+    }
+
+    #[test]
+    fn a_recording_says_nothing_of_forges() {
+        let text = "forges:\n  - {name: gh, token_env: SECRET_NAME}\nclusters:\n  - name: a\n    prometheus: {url: \
+                    'http://p:9090'}\n    repository:\n      forge: gh\n      name: acme/infra\n";
+        let settings = ServiceSettings::parse(text, "x", Path::new("/etc")).unwrap();
+        let recorded = settings.without_addresses(text).unwrap();
+        assert!(!recorded.contains("acme") && !recorded.contains("SECRET_NAME"), "{recorded}");
+        let again = ServiceSettings::parse(&recorded, "x", Path::new("/etc")).unwrap();
+        assert_eq!(again.clusters[0].repository.path, Path::new("/etc/recorded-0.git"));
+    }
+
+    #[test]
     fn a_cluster_named_twice_is_refused() {
         let twice = MINIMAL.replace("infra.git}", "infra.git, folders: [a/]}");
         let twice = format!("{twice}{}", twice.trim_start_matches("clusters:\n"));
@@ -624,6 +666,16 @@ mod tests {
             "max_concurrency",
             "max_answer_mib",
             "matchers",
+            "forges",
+            "kind",
+            "api_url",
+            "token_file",
+            "token_env",
+            "app",
+            "id",
+            "key_file",
+            "former_logins",
+            "labels",
             "forge",
             "path",
             "branch",

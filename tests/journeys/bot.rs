@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use tempfile::TempDir;
 
 use crate::world::prometheus::Prometheus;
-use crate::world::repo::{BareRepo, MAIN};
+use crate::world::repo::{BareRepo, MAIN, files_below};
 
 /// When the golden clusters' data ends.
 pub(super) const AT: &str = "2026-01-15T00:00:00Z";
@@ -34,7 +34,7 @@ pub(super) struct Bot {
 pub(super) struct Left {
     /// Branches with their heads, `main` included.
     pub(super) branches: Vec<(String, String)>,
-    /// Merge request files with their text and the time of their last change.
+    /// Merge requests with their text and the time of their last change.
     pub(super) requests: Vec<(String, String, std::time::SystemTime)>,
 }
 
@@ -90,17 +90,8 @@ impl Bot {
     }
 
     pub(super) fn left(&self) -> Left {
-        let mut requests: Vec<_> = match self.requests().read_dir() {
-            Err(_) => Vec::new(),
-            Ok(entries) => entries
-                .map(|entry| entry.unwrap())
-                .map(|entry| {
-                    let name = entry.file_name().to_string_lossy().into_owned();
-                    let changed = entry.metadata().unwrap().modified().unwrap();
-                    (name, std::fs::read_to_string(entry.path()).unwrap(), changed)
-                })
-                .collect(),
-        };
+        let entries = self.requests().read_dir().into_iter().flatten();
+        let mut requests: Vec<_> = entries.map(|entry| merge_request(&entry.unwrap().path())).collect();
         requests.sort();
         let branches = self
             .repo
@@ -123,6 +114,19 @@ impl Bot {
             .map(str::to_owned)
             .collect()
     }
+}
+
+/// The name of a merge request's folder; its state, its text and its comments as one text; the last change of any.
+fn merge_request(folder: &Path) -> (String, String, std::time::SystemTime) {
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    let state: serde_json::Value = serde_json::from_str(&read("state.json")).unwrap();
+    let mut text = format!("State: {}\n\n{}", state["state"].as_str().unwrap(), read("body.md"));
+    let files = files_below(folder);
+    for comment in files.iter().filter(|name| name.starts_with("comments/")) {
+        text += &format!("\n---- {comment}\n\n{}", read(comment));
+    }
+    let changed = files.iter().map(|name| folder.join(name).metadata().unwrap().modified().unwrap());
+    (folder.file_name().unwrap().to_string_lossy().into_owned(), text, changed.max().unwrap())
 }
 
 /// Runs the program in a folder, without anything of the caller's environment that could change it.

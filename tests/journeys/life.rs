@@ -167,17 +167,32 @@ fn a_commit_by_a_person_stops_the_bot() {
     let path = "apps/search/embed-svc.yaml";
     let text = bot.repo.read(BRANCH, path).unwrap().replace("replicas: 1", "replicas: 2");
     bot.repo.commit_as_human(BRANCH, &[(path, &text)], "Run two of them");
-    let before = bot.left();
+    let branches = bot.left().branches;
     let grown = Prometheus::holding(&[&with_peaks([7_578, 7_066, 15_000])]);
     repoint(&bot, &grown);
     let shown = bot.propose(&[]);
-    assert_eq!(before, bot.left());
     assert!(shown.contains("not the bot's"), "{shown}");
+    assert_eq!(branches, bot.left().branches);
+    // It says so once, with what a person can do.
+    let said = bot.request();
+    assert!(
+        said.contains("---- comments/edited.md") && said.contains("taking them off the branch"),
+        "{said}"
+    );
+    let before = bot.left();
+    bot.propose(&[]);
     // Nor does a finding that is gone delete a person's work.
     let full = Prometheus::holding(&[&with_peaks([38_000, 37_000, 36_000])]);
     repoint(&bot, &full);
     bot.propose(&[]);
     assert_eq!(before, bot.left());
+    // Given back, the bot goes on and takes its comment away.
+    let own = bot.repo.log(&format!("{MAIN}..{BRANCH}"))[1].sha.clone();
+    bot.repo.git(&["update-ref", &format!("refs/heads/{BRANCH}"), &own]);
+    repoint(&bot, &grown);
+    let shown = bot.propose(&[]);
+    assert!(shown.contains("updated"), "{shown}");
+    assert!(!bot.request().contains("comments/edited.md"), "{}", bot.request());
 }
 
 #[test]

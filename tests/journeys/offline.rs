@@ -87,7 +87,7 @@ fn the_demo_shows_the_whole_way_without_a_network() {
     let folder = tempfile::tempdir().unwrap();
     let shown = ok(&run(folder.path(), &["demo"]));
     assert!(shown.contains("What to look at:"), "{shown}");
-    let requests = folder.path().join("slicewright-demo/merge-requests");
+    let requests = folder.path().join("slicewright-demo/infra.git.proposals");
     assert!(requests.read_dir().unwrap().count() > 0);
     let again = ok(&run(folder.path(), &["demo"]));
     assert_eq!(shown, again);

@@ -6,13 +6,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
 use jiff::civil::Date;
+use jiff::tz::Offset;
 
 use super::metadata::{self, Metadata, State};
 use crate::units::first_few;
 
 /// Days after which a decline lapses. Doubled, a pool that changed twice over stays unseen for a year.
 const DECLINE_DAYS: i32 = 180;
+
+/// Times within an hour that the text of one proposal is written; then the bot stops. Runs are hours apart, so that more
+/// means that something takes the change back each time. Doubled, the quarrel lasts twice as long.
+const MOST_WRITES_PER_HOUR: usize = 6;
+
+/// What is found where a person wrote on the branch.
+const FOREIGN: &str = "there are commits on the branch that are not the bot's";
 
 /// What the forge shows of one proposal now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -118,6 +127,11 @@ pub enum Action {
         /// Why.
         reason: String,
     },
+    /// Leave branch and text, and say that what they hold must not be merged.
+    Warn {
+        /// Why.
+        reason: String,
+    },
     /// Write nothing at all.
     Leave {
         /// Why.
@@ -132,8 +146,10 @@ pub enum Action {
     StopEdited {
         /// Commits that are not the bot's; empty when only the head is not where the bot left it.
         commits: Vec<String>,
-        /// What was found and what a person can do.
+        /// What was found.
         reason: String,
+        /// How a person gives it back to the bot: "taking them off the branch".
+        way_back: String,
     },
     /// Note in the text that the change was merged. The branch is left to whoever merged it.
     RecordMerged {
@@ -155,6 +171,7 @@ impl Action {
         match self {
             Self::Open { .. } => "open",
             Self::Update { .. } => "update",
+            Self::Warn { .. } => "warn",
             Self::Leave { .. } => "leave",
             Self::Withdraw { .. } => "withdraw",
             Self::StopEdited { .. } => "stop-edited",
@@ -168,6 +185,7 @@ impl Action {
         match self {
             Self::Open { reason, .. }
             | Self::Update { reason, .. }
+            | Self::Warn { reason }
             | Self::Leave { reason }
             | Self::Withdraw { reason }
             | Self::StopEdited { reason, .. }
@@ -182,7 +200,8 @@ impl Action {
 }
 
 /// Decides what to do next. `wanted` is `None` when the measurement is complete and nothing is to be proposed.
-pub fn decide(observed: &Observed, wanted: Option<&Wanted>, own: &Own, today: Date) -> Action {
+pub fn decide(observed: &Observed, wanted: Option<&Wanted>, own: &Own, now: Timestamp) -> Action {
+    let today = Offset::UTC.to_datetime(now).date();
     let wanted_files = wanted.filter(|wanted| !wanted.files.is_empty());
     let Some(request) = &observed.request else {
         return without_request(observed, wanted_files, own);
@@ -198,7 +217,7 @@ pub fn decide(observed: &Observed, wanted: Option<&Wanted>, own: &Own, today: Da
         );
     };
     if request.open && known.state == State::Open {
-        return open(observed, request, &known, wanted, own, today);
+        return stop_a_quarrel(open(observed, request, &known, wanted, own, today), &known, now);
     }
     if request.open {
         return reopened(observed, &known, wanted_files, own);
@@ -245,7 +264,12 @@ fn without_request(observed: &Observed, wanted: Option<&Wanted>, own: &Own) -> A
         };
     };
     if observed.commits.is_empty() || !strangers(observed, own).is_empty() {
-        return edited(observed, own, "the branch exists, has no proposal, and was not made by the bot");
+        return edited(
+            observed,
+            own,
+            "the branch exists, has no proposal, and was not made by the bot",
+            "deleting the branch",
+        );
     }
     // Without a text there is no note of the last head. The e-mail addresses of author and committer say that only
     // the bot wrote here, so nothing of a person can be lost.
@@ -288,7 +312,7 @@ fn open(
     };
     let foreign = strangers(observed, own);
     if !foreign.is_empty() {
-        return edited(observed, own, "there are commits on the branch that are not the bot's");
+        return edited(observed, own, FOREIGN, "taking them off the branch");
     }
     let same_files = wanted.is_some_and(|wanted| wanted.files == observed.files);
     let updated = observed.commits.last().is_some_and(|last| last.id == *head && last.merges_base);
@@ -297,6 +321,7 @@ fn open(
             observed,
             own,
             &format!("the branch is not at {}, where the bot left it", short(&known.head)),
+            &format!("putting the branch back to {}", short(&known.head)),
         );
     }
     if let Some(base) = request.base_branch.as_ref().filter(|base| **base != known.base_branch) {
@@ -304,10 +329,11 @@ fn open(
             observed,
             own,
             &format!("a person aimed it at `{base}` instead of `{}`", known.base_branch),
+            &format!("aiming it at `{}` again", known.base_branch),
         );
     }
     if let Some(why) = silent(request, known, today) {
-        return Action::leave(why);
+        return quiet(&why, wanted);
     }
     let wanted = match wanted {
         None => return Action::Withdraw { reason: "the measurement no longer supports the change".into() },
@@ -328,6 +354,36 @@ fn silent(request: &ObservedRequest, known: &Metadata, today: Date) -> Option<St
         return Some(format!("snoozed until {until}"));
     }
     request.held.as_ref().map(|why| format!("held: {why}"))
+}
+
+/// What silence leaves to say: nothing, unless the branch would do harm.
+fn quiet(why: &str, wanted: Option<&Wanted>) -> Action {
+    let harm = match wanted {
+        None => "the measurement no longer supports the change".to_owned(),
+        Some(wanted) if !wanted.outgrown.is_empty() => too_small(&wanted.outgrown),
+        Some(_) => return Action::leave(why),
+    };
+    Action::Warn { reason: format!("{harm}; the branch stays as it is ({why})") }
+}
+
+fn too_small(outgrown: &[String]) -> String {
+    format!(
+        "what the branch gives is too small by now for {}: it must not be merged as it is",
+        first_few(outgrown, 3, ", ")
+    )
+}
+
+/// The action, unless the text was written so often within an hour that somebody must be taking it back each time.
+fn stop_a_quarrel(action: Action, known: &Metadata, now: Timestamp) -> Action {
+    let recent = known.written.iter().filter(|at| now.duration_since(**at).as_secs() < 3_600).count();
+    let writes = matches!(action, Action::Update { .. });
+    if writes && recent >= MOST_WRITES_PER_HOUR {
+        return Action::leave(format!(
+            "stopped: it was written {recent} times within an hour, so something takes the change back each time ({})",
+            action.reason()
+        ));
+    }
+    action
 }
 
 /// Which of branch and text differ from what is wanted.
@@ -351,15 +407,12 @@ fn update(
             if same_plan { "its files changed on the base branch" } else { "the plan is another one by now" };
         return Action::leave(format!("{who} approved it: the branch stays as it was seen, although {but}"));
     }
-    let by_hand = metadata::body_hash(&request.body) != known.body_hash;
-    let same_text = metadata::body_hash(&wanted.body) == known.body_hash && wanted.title == request.title;
+    let by_hand = metadata::body_hash(&request.body) != known.body_hash || request.title != known.title;
+    let same_text = metadata::body_hash(&wanted.body) == known.body_hash && wanted.title == known.title;
     // A text that a person edited is theirs for as long as it still describes the branch.
     let text = push || !same_plan || *head != known.head || (!same_text && !by_hand);
     let reason = match (push, text) {
-        (true, _) if !wanted.outgrown.is_empty() => format!(
-            "what the branch gives is too small by now for {}: it must not be merged as it is",
-            first_few(&wanted.outgrown, 3, ", ")
-        ),
+        (true, _) if !wanted.outgrown.is_empty() => too_small(&wanted.outgrown),
         (true, _) if request.conflicted => "it could not be merged into the base branch any more".to_owned(),
         (true, _) if !same_plan => "the plan changed".to_owned(),
         (true, _) => format!("the base branch changed in files of the proposal: {}", list(&observed.stale)),
@@ -382,7 +435,7 @@ fn update(
 /// A person opened a closed proposal again: that is a wish, and drops a decline.
 fn reopened(observed: &Observed, known: &Metadata, wanted: Option<&Wanted>, own: &Own) -> Action {
     if observed.merged && known.state == State::Merged {
-        return Action::leave("merged; opening it again changes nothing");
+        return Action::RecordMerged { reason: "merged; opening it again changes nothing".into() };
     }
     match wanted {
         Some(_) => {
@@ -399,7 +452,7 @@ fn again(observed: &Observed, own: &Own, reason: String) -> Action {
     if strangers(observed, own).is_empty() {
         return Action::Open { push: true, reason };
     }
-    edited(observed, own, "there are commits on the branch that are not the bot's")
+    edited(observed, own, FOREIGN, "deleting the branch")
 }
 
 /// It was closed, and not by the bot.
@@ -451,17 +504,14 @@ fn strangers(observed: &Observed, own: &Own) -> Vec<String> {
     observed.commits.iter().filter(foreign).map(|commit| commit.id.clone()).collect()
 }
 
-fn edited(observed: &Observed, own: &Own, found: &str) -> Action {
+fn edited(observed: &Observed, own: &Own, found: &str, way_back: &str) -> Action {
     let commits = strangers(observed, own);
     let which = if commits.is_empty() {
         String::new()
     } else {
         format!(" ({})", commits.iter().map(|id| short(id)).collect::<Vec<_>>().join(", "))
     };
-    let reason = format!(
-        "{found}{which}: the bot writes nothing here; merge it, or delete the branch and close the proposal to get a fresh one"
-    );
-    Action::StopEdited { commits, reason }
+    Action::StopEdited { commits, reason: format!("{found}{which}"), way_back: way_back.to_owned() }
 }
 
 fn short(id: &str) -> &str {

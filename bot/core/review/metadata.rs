@@ -52,6 +52,15 @@ pub struct Metadata {
     pub fingerprint: String,
     /// [`body_hash`] of the text as it was written.
     pub body_hash: String,
+    /// Title as it was written: another one there now is a person's.
+    #[serde(default)]
+    pub title: String,
+    /// It was marked as not ready to be merged.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub draft: bool,
+    /// When the text was written, within an hour before the last time: whoever writes too often is stopped.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub written: Vec<Timestamp>,
     /// Where the proposal stood when the text was written.
     pub state: State,
     /// Method of the plan, `MIG`; a decline lapses when it changes.
@@ -229,6 +238,9 @@ pub(super) fn example() -> Metadata {
         head: "a".repeat(40),
         fingerprint: "f1".into(),
         body_hash: String::new(),
+        title: "Share GPUs".into(),
+        draft: false,
+        written: Vec::new(),
         state: State::Open,
         method: "MIG".into(),
         cards_freed: 2,

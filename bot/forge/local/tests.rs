@@ -1,8 +1,10 @@
 //! Against the real `git` program, in folders of their own.
 
+use std::path::Path;
 use std::process::Command;
 
 use slicewright_core::review::lifecycle::{self, Action, Own, Wanted};
+use slicewright_core::review::metadata::State;
 
 use super::*;
 
@@ -31,6 +33,11 @@ impl World {
         git(&work, &["commit", "-q", "-m", "first"]);
         let local = Local::open(settings).unwrap();
         Self { _folder: folder, work, local }
+    }
+
+    /// Where the state of the branch's merge request is.
+    fn state_file(&self) -> PathBuf {
+        self.local.settings.requests.join(BRANCH.replace('/', "__")).join("state.json")
     }
 
     fn commit(&self, content: &str) -> Commit {
@@ -68,6 +75,9 @@ impl World {
             head: head.into(),
             fingerprint: "f1".into(),
             body_hash: String::new(),
+            title: "Share GPUs".into(),
+            draft: false,
+            written: Vec::new(),
             state,
             method: "MIG".into(),
             cards_freed: 2,
@@ -217,31 +227,80 @@ fn a_base_that_moved_in_the_same_file_is_named() {
 }
 
 #[test]
-fn the_merge_request_is_a_file_that_people_answer_in() {
+fn the_merge_request_is_a_folder_that_people_answer_in() {
     let world = World::new();
     let id = world.publish("gpu: slice\n");
     let body = world.body(&id, State::Open);
-    let path = PathBuf::from(world.local.write_request(BRANCH, &texts("Share\nGPUs", &body)).unwrap());
-    assert_eq!(path.file_name().unwrap(), "slicewright__dc1__a100-40gb.md");
-    let text = std::fs::read_to_string(&path).unwrap();
-    assert!(text.starts_with("State: open\n\n# Share GPUs\n\nthe text\n"), "{text}");
+    let text = RequestText {
+        base_branch: "main".into(),
+        labels: vec!["gpu".into()],
+        reviewers: vec!["@ml".into()],
+        ..texts("Share\nGPUs", &body)
+    };
+    let path = PathBuf::from(world.local.write_request(BRANCH, &text).unwrap());
+    let folder = path.parent().unwrap();
+    assert!(folder.ends_with("slicewright__dc1__a100-40gb") && path.ends_with("body.md"));
+    let shown = std::fs::read_to_string(&path).unwrap();
+    assert!(shown.starts_with("# Share GPUs\n\nthe text\n"), "{shown}");
+    let state = folder.join("state.json");
+    let json = std::fs::read_to_string(&state).unwrap();
+    let read: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let expected = serde_json::json!({
+        "state": "open", "branch": BRANCH, "base_branch": "main", "draft": false, "labels": ["gpu"], "reviewers": ["@ml"],
+    });
+    assert_eq!(read, expected);
     let request = world.local.find(BRANCH).unwrap().request.unwrap();
-    assert_eq!((request.open, request.title.as_str()), (true, "Share GPUs"));
+    assert_eq!((request.open, request.by_bot, request.title.as_str()), (true, true, "Share GPUs"));
     assert_eq!(request.body, body.trim_end());
 
-    let before = std::fs::metadata(&path).unwrap().modified().unwrap();
-    world.local.write_request(BRANCH, &texts("Share\nGPUs", &body)).unwrap();
-    assert_eq!(std::fs::metadata(&path).unwrap().modified().unwrap(), before);
+    let before = [&path, &state].map(|path| std::fs::metadata(path).unwrap().modified().unwrap());
+    world.local.write_request(BRANCH, &RequestText { labels: Vec::new(), ..text }).unwrap();
+    assert_eq!(before, [&path, &state].map(|path| std::fs::metadata(path).unwrap().modified().unwrap()));
 
-    std::fs::write(&path, text.replace("State: open", "state:  Declined").replace('\n', "\r\n")).unwrap();
+    // What people do: line ends of another system, a label of their own, their answer.
+    std::fs::write(&path, shown.replace('\n', "\r\n")).unwrap();
+    std::fs::write(&state, json.replace("[\n    \"gpu\"", "[\n    \"slicewright/hold\"")).unwrap();
+    let request = world.local.find(BRANCH).unwrap().request.unwrap();
+    assert_eq!(request.held.as_deref(), Some("it has the label `slicewright/hold`"));
+    std::fs::write(&state, json.replace("\"open\"", "\"Declined\"")).unwrap();
     let request = world.local.find(BRANCH).unwrap().request.unwrap();
     assert_eq!((request.open, request.title.as_str()), (false, "Share GPUs"));
     assert!(Metadata::parse(&request.body).is_some());
+    std::fs::write(&state, "{").unwrap();
+    let error = world.local.find(BRANCH).unwrap_err().to_string();
+    assert!(error.contains("state.json` cannot be understood; put it right, or remove it"), "{error}");
+    std::fs::remove_file(&state).unwrap();
+    assert!(world.local.find(BRANCH).unwrap().request.unwrap().open, "what the bot wrote last holds");
 
     world.local.close(BRANCH, Some(&id), "Share GPUs", &world.body(&id, State::Withdrawn)).unwrap();
-    assert!(std::fs::read_to_string(&path).unwrap().starts_with("State: withdrawn\n"));
+    assert!(std::fs::read_to_string(&state).unwrap().contains("\"state\": \"withdrawn\""));
     let found = world.local.find(BRANCH).unwrap();
     assert!(found.branch_head.is_none() && !found.request.unwrap().open);
+}
+
+#[test]
+fn the_bot_has_one_comment_a_topic() {
+    let world = World::new();
+    let id = world.publish("gpu: slice\n");
+    let path = world.local.write_request(BRANCH, &texts("Title", &world.body(&id, State::Open))).unwrap();
+    let comment = Path::new(&path).with_file_name("comments").join("status.md");
+    let say = |text| world.local.say(BRANCH, Topic::Status, text).unwrap();
+    say(Some("one"));
+    say(Some("two"));
+    assert_eq!(std::fs::read_to_string(&comment).unwrap(), "two\n");
+    say(None);
+    say(None);
+    assert!(!comment.exists());
+}
+
+#[test]
+fn a_folder_or_file_that_is_a_symlink_is_refused() {
+    let world = World::new();
+    let requests = &world.local.settings.requests;
+    std::fs::create_dir_all(requests).unwrap();
+    std::os::unix::fs::symlink("/etc", requests.join("slicewright__dc1__a100-40gb")).unwrap();
+    let error = world.local.find(BRANCH).unwrap_err().to_string();
+    assert!(error.contains("which is a symlink"), "{error}");
 }
 
 #[test]
@@ -350,7 +409,7 @@ fn pass(world: &World, wanted: Option<&Wanted>) -> Action {
         heads: found.unfinished_head.iter().cloned().collect(),
         ..Own::default()
     };
-    let action = lifecycle::decide(&found.observed(), wanted, &own, jiff::civil::date(2026, 3, 1));
+    let action = lifecycle::decide(&found.observed(), wanted, &own, "2026-03-01T00:00:00Z".parse().unwrap());
     let head = found.branch_head.as_deref();
     let text = |head: &str, state: State| {
         let mut noted = Metadata::parse(&world.body(head, state)).unwrap();
@@ -388,7 +447,7 @@ fn pass(world: &World, wanted: Option<&Wanted>) -> Action {
                 .close(BRANCH, None, "Share GPUs", &text(head.unwrap_or("gone"), State::Merged))
                 .unwrap();
         }
-        Action::Leave { .. } | Action::StopEdited { .. } => {}
+        Action::Warn { .. } | Action::Leave { .. } | Action::StopEdited { .. } => {}
     }
     action
 }
@@ -434,22 +493,22 @@ fn a_proposal_lives_from_its_opening_to_its_end() {
 }
 
 #[test]
-fn declining_works_by_the_file_and_by_the_branch() {
+fn declining_works_by_the_state_and_by_the_branch() {
     for by_file in [true, false] {
         let world = World::new();
         let one = wanted("f1", "gpu: slice\n");
         passes(&world, Some(&one), &["open", "leave"]);
-        let path = world.local.file(BRANCH);
+        let path = world.state_file();
         if by_file {
             let text = std::fs::read_to_string(&path).unwrap();
-            std::fs::write(&path, text.replacen("State: open", "State: declined", 1)).unwrap();
+            std::fs::write(&path, text.replacen("\"open\"", "\"declined\"", 1)).unwrap();
         } else {
             git(&world.work, &["branch", "-q", "-D", BRANCH]);
         }
         passes(&world, Some(&one), &["record-declined", "leave", "leave"]);
         assert_eq!(world.local.find(BRANCH).unwrap().branch_head, None);
         let text = std::fs::read_to_string(&path).unwrap();
-        std::fs::write(&path, text.replacen("State: declined", "State: open", 1)).unwrap();
+        std::fs::write(&path, text.replacen("\"declined\"", "\"open\"", 1)).unwrap();
         passes(&world, Some(&one), &["open", "leave"]);
     }
 }

@@ -1,28 +1,28 @@
 //! A plain git directory: dry runs, and forges without an API.
 //!
-//! Branches and commits go into the repository, each merge request is a Markdown file in a folder beside it. What is
-//! written in which case is the question of `core::review::lifecycle`.
+//! Branches and commits go into the repository, each merge request is a folder beside it. What is written in which case
+//! is the question of `core::review::lifecycle`.
 //!
-//! The file starts with a line `State: open`. A person who does not want the change writes `declined` there, or
-//! deletes the branch; writing `open` again brings it back.
+//! A person who does not want a change writes `declined` as its state, or deletes the branch; writing `open` again brings
+//! it back.
 //!
-//! Objects are written first, then a note of the new head beside the file, then the branch, then the file, and the
-//! note goes; closing writes the file first. A run that is stopped in between leaves nothing that the next one cannot
+//! Objects are written first, then a note of the new head in the folder, then the branch, then the files, and the note
+//! goes; closing writes the files first. A run that is stopped in between leaves nothing that the next one cannot
 //! complete.
 
+mod folder;
+
 use std::collections::BTreeMap;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use async_trait::async_trait;
+use folder::Folder;
 use serde::{Deserialize, Serialize};
-use slicewright_core::review::metadata::{Metadata, State};
+use slicewright_core::review::metadata::Metadata;
 
 use super::content::{Entry, writable};
 use super::git::{Git, Signature};
-use super::{
-    Commit, Forge, ForgeError, Found, FoundCommit, FoundRequest, Identity, RequestText, Topic, Tree,
-};
+use super::{Commit, Forge, ForgeError, Found, FoundCommit, Identity, RequestText, Topic, Tree};
 
 /// Where the repository is, and who the bot is in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,7 +30,7 @@ use super::{
 pub struct Settings {
     /// Folder of the repository, bare or with a work tree.
     pub repository: PathBuf,
-    /// Folder for the merge requests, one Markdown file each; made when it is first needed.
+    /// Folder for the merge requests, a folder each; made when it is first needed.
     pub requests: PathBuf,
     /// Branch that proposals are for; else the one that the repository's `HEAD` names.
     #[serde(default)]
@@ -134,47 +134,8 @@ impl Local {
         Ok(name)
     }
 
-    fn file(&self, branch: &str) -> PathBuf {
-        self.settings.requests.join(format!("{}.md", branch.replace('/', "__")))
-    }
-
-    /// Where the head stands while branch and file do not agree yet.
-    fn note(&self, branch: &str) -> PathBuf {
-        self.settings.requests.join(format!(".{}.head", branch.replace('/', "__")))
-    }
-
-    fn write_note(&self, branch: &str, head: &str) -> Result<(), ForgeError> {
-        let path = self.note(branch);
-        let broken = |cause: std::io::Error| failed(format!("cannot write `{}`", path.display()), cause);
-        std::fs::create_dir_all(&self.settings.requests).map_err(broken)?;
-        replace(&path, head.as_bytes()).map_err(broken)
-    }
-
-    fn remove_note(&self, branch: &str) -> Result<(), ForgeError> {
-        let path = self.note(branch);
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(failed(format!("cannot remove `{}`", path.display()), error))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn request(&self, branch: &str) -> Result<Option<FoundRequest>, ForgeError> {
-        let path = self.file(branch);
-        let broken = |cause: std::io::Error| failed(format!("cannot read `{}`", path.display()), cause);
-        match std::fs::symlink_metadata(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(broken(error)),
-            Ok(facts) if facts.is_file() => {}
-            Ok(_) => {
-                return Err(ForgeError::Denied {
-                    what: format!("`{}`, which is not a plain file,", path.display()),
-                });
-            }
-        }
-        let text = std::fs::read(&path).map_err(broken)?;
-        Ok(Some(parse_request(&String::from_utf8_lossy(&text), path.display().to_string())))
+    fn folder(&self, branch: &str) -> Folder {
+        Folder::new(&self.settings.requests, branch)
     }
 
     /// The change of `commit` against the default branch at `main`.
@@ -191,19 +152,6 @@ impl Local {
             files,
             merged,
         }))
-    }
-
-    /// Writes the merge request's file, unless it says so already.
-    fn write_file(&self, branch: &str, title: &str, body: &str) -> Result<PathBuf, ForgeError> {
-        let path = self.file(branch);
-        let text = format_request(title, body);
-        if std::fs::read(&path).is_ok_and(|there| there == text.as_bytes()) {
-            return Ok(path);
-        }
-        let broken = |cause: std::io::Error| failed(format!("cannot write `{}`", path.display()), cause);
-        std::fs::create_dir_all(&self.settings.requests).map_err(broken)?;
-        replace(&path, text.as_bytes()).map_err(broken)?;
-        Ok(path)
     }
 }
 
@@ -256,10 +204,10 @@ impl Local {
     /// See [`Forge::find`].
     pub fn find(&self, branch: &str) -> Result<Found, ForgeError> {
         let main = self.head()?;
-        let mut found = Found { request: self.request(branch)?, ..Found::default() };
+        let folder = self.folder(branch);
+        let mut found = Found { request: folder.read()?, ..Found::default() };
         found.branch_head = self.git.resolve(&format!("{}^{{commit}}", self.checked_ref(branch)?))?;
-        let unfinished = std::fs::read_to_string(self.note(branch)).ok();
-        found.unfinished_head = unfinished.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
+        found.unfinished_head = folder.unfinished_head()?;
         let noted =
             found.request.as_ref().and_then(|request| Metadata::parse(&request.body)).map(|noted| noted.head);
         if let Some(head) = found.branch_head.clone() {
@@ -343,28 +291,30 @@ impl Local {
         };
         let id = self.git.write_commit(&tree, Some(&base), &commit.message, &by)?;
         if expected_head != Some(id.as_str()) {
-            self.write_note(branch, &id)?;
+            let folder = self.folder(branch);
+            folder.note_head(&id)?;
             if let Err(error) = self.git.move_ref(&name, expected_head, Some(&id)) {
                 // The note speaks of a commit that is nowhere; the reason to report is the one above.
-                drop(self.remove_note(branch));
+                drop(folder.forget_head());
                 return Err(error);
             }
         }
         Ok(id)
     }
 
-    /// Writes the merge request's file.
+    /// Writes the merge request's files.
     ///
     /// # Errors
     /// See [`Forge::write_request`].
     pub fn write_request(&self, branch: &str, request: &RequestText) -> Result<String, ForgeError> {
         self.own_ref(branch)?;
-        let path = self.write_file(branch, &request.title, &request.body)?;
-        self.remove_note(branch)?;
+        let folder = self.folder(branch);
+        let path = folder.write(request)?;
+        folder.forget_head()?;
         Ok(path.display().to_string())
     }
 
-    /// Writes the closed merge request's file and deletes the branch.
+    /// Writes the closed merge request's files and deletes the branch.
     ///
     /// # Errors
     /// See [`Forge::close`].
@@ -379,8 +329,9 @@ impl Local {
         if expected_head.is_some() && self.git.resolve(&name)?.as_deref() != expected_head {
             return Err(ForgeError::Conflict { what: format!("`{branch}` of `{}`", self.git.name()) });
         }
-        self.write_file(branch, title, body)?;
-        self.remove_note(branch)?;
+        let folder = self.folder(branch);
+        folder.close(title, body)?;
+        folder.forget_head()?;
         match expected_head {
             Some(head) => self.git.move_ref(&name, Some(head), None),
             None => Ok(()),
@@ -391,8 +342,9 @@ impl Local {
     ///
     /// # Errors
     /// See [`Forge::say`].
-    pub fn say(&self, _branch: &str, _topic: Topic, _text: Option<&str>) -> Result<(), ForgeError> {
-        Ok(())
+    pub fn say(&self, branch: &str, topic: Topic, text: Option<&str>) -> Result<(), ForgeError> {
+        self.own_ref(branch)?;
+        self.folder(branch).say(topic, text)
     }
 
     /// Who the bot is: addresses on its commits.
@@ -481,56 +433,6 @@ impl Local {
             })
         })
     }
-}
-
-/// The file's text. Its first line is for people: it says the state and takes their answer.
-fn format_request(title: &str, body: &str) -> String {
-    let state = Metadata::parse(body).map_or("closed", |noted| noted.state.name());
-    let title: String = title.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    format!("State: {state}\n\n# {}\n\n{}\n", title.trim(), body.trim())
-}
-
-/// Reads [`format_request`] text back, with what people do to it: line ends, blank lines, another state.
-fn parse_request(text: &str, url: String) -> FoundRequest {
-    let text = text.trim_start_matches('\u{feff}').replace("\r\n", "\n");
-    let first = |text: &str, marker: &str| -> Option<(String, String)> {
-        let (line, rest) = text.split_once('\n').unwrap_or((text, ""));
-        let value = line.get(..marker.len()).filter(|start| start.eq_ignore_ascii_case(marker))?;
-        Some((line[value.len()..].trim().to_owned(), rest.trim_start().to_owned()))
-    };
-    let (state, rest) = first(text.trim_start(), "State:")
-        .map_or_else(|| (None, text.trim_start().to_owned()), |(state, rest)| (Some(state), rest));
-    let (title, body) = first(&rest, "# ").unwrap_or_else(|| (String::new(), rest.clone()));
-    let open = match state {
-        Some(state) => state.eq_ignore_ascii_case("open"),
-        // Somebody removed the line: what the bot wrote last holds.
-        None => Metadata::parse(&body).is_none_or(|noted| noted.state == State::Open),
-    };
-    FoundRequest {
-        by_bot: true,
-        open,
-        title,
-        body: body.trim_end().to_owned(),
-        url,
-        ..FoundRequest::default()
-    }
-}
-
-/// Writes a file as a whole or not at all.
-fn replace(path: &Path, content: &[u8]) -> std::io::Result<()> {
-    let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    let temporary = path.with_file_name(format!(".{name}.{}.tmp", std::process::id()));
-    let write = || {
-        let mut file = std::fs::File::create(&temporary)?;
-        file.write_all(content)?;
-        file.sync_all()?;
-        std::fs::rename(&temporary, path)
-    };
-    write().inspect_err(|_| drop(std::fs::remove_file(&temporary)))
-}
-
-fn failed(what: String, cause: std::io::Error) -> ForgeError {
-    ForgeError::Failed { what, cause: Some(Box::new(cause)) }
 }
 
 #[cfg(test)]

@@ -1,0 +1,300 @@
+//! One proposal in one pass: decide, look again, write, say.
+//!
+//! What to do is decided in `core::review`. Here is the order in which it is done, so that a run that is stopped and a
+//! forge that fails leave nothing that the next pass cannot complete.
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use slicewright_core::ids::PoolId;
+use slicewright_core::review::lifecycle::{self, Action, Own, Wanted};
+use slicewright_core::review::metadata::{Metadata, State, strip};
+
+use super::VERSION;
+use crate::forge::{Commit, Forge, ForgeError, Found, Identity, RequestText, Topic};
+use crate::render::{self, Dialect, Reply};
+
+/// What a pass is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// The pool.
+    pub pool: &'a PoolId,
+    /// Branch of its proposal.
+    pub branch: &'a str,
+    /// Branch that proposals are for.
+    pub base_branch: &'a str,
+    /// Commit of it that was read and that changes are made from.
+    pub base_commit: &'a str,
+    /// Moment that the run looks at.
+    pub at: Timestamp,
+    /// Metrics that the texts rest on.
+    pub metrics: &'a [String],
+    /// Labels of a new merge request.
+    pub labels: &'a [String],
+    /// How texts are written here.
+    pub dialect: Dialect,
+}
+
+/// A proposal as it should be, with what is said once.
+#[derive(Clone, Debug)]
+pub struct Ready {
+    /// Change and text.
+    pub wanted: Wanted,
+    /// Message of its commit.
+    pub message: String,
+    /// It waits for people.
+    pub draft: bool,
+    /// Whom CODEOWNERS names for its files.
+    pub reviewers: Vec<String>,
+}
+
+/// One pass over one proposal.
+pub struct Pass<'a> {
+    forge: &'a dyn Forge,
+    subject: Subject<'a>,
+    identity: &'a Identity,
+    ready: Option<&'a Ready>,
+    doubt: Option<String>,
+}
+
+/// What came of a pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// What was done, which is not always what was meant at first.
+    pub action: Action,
+    /// Where a person finds the merge request, if there is one.
+    pub url: Option<String>,
+}
+
+impl<'a> Pass<'a> {
+    /// `ready` is `None` when the measurement is complete and nothing is to be proposed. `doubt` says why nothing at all may
+    /// be decided now.
+    pub fn new(
+        forge: &'a dyn Forge,
+        subject: Subject<'a>,
+        identity: &'a Identity,
+        ready: Option<&'a Ready>,
+        doubt: Option<String>,
+    ) -> Self {
+        Self { forge, subject, identity, ready, doubt }
+    }
+
+    /// What to do, given what is there.
+    pub fn decide(&self, found: &Found) -> Action {
+        let pool = self.subject.pool;
+        if let Some(known) =
+            noted(found).filter(|known| known.cluster != pool.cluster || known.pool != pool.pool)
+        {
+            let reason = format!(
+                "the branch belongs to pool `{}` of cluster `{}`: give one of the two another name",
+                known.pool, known.cluster
+            );
+            return Action::Leave { reason };
+        }
+        if let Some(reason) = &self.doubt {
+            return Action::Leave { reason: reason.clone() };
+        }
+        let own = Own {
+            emails: self.identity.emails.clone(),
+            forge_emails: self.identity.forge_emails.clone(),
+            heads: found.unfinished_head.iter().cloned().collect(),
+        };
+        lifecycle::decide(&found.observed(), self.ready.map(|ready| &ready.wanted), &own, self.subject.at)
+    }
+
+    /// Does what was decided for `found`. Before the first write it looks again, since reading and planning take their
+    /// time: what is another case by now is left to the next run.
+    ///
+    /// # Errors
+    /// When the forge cannot be read or written.
+    pub async fn carry_out(&self, found: &Found, action: Action) -> anyhow::Result<Done> {
+        let url = found.request.as_ref().map(|request| request.url.clone());
+        if let Action::Leave { .. } = action {
+            return Ok(Done { action, url });
+        }
+        let branch = self.subject.branch;
+        let fresh =
+            self.forge.find(branch).await.with_context(|| format!("cannot look at branch `{branch}`"))?;
+        let action = if fresh == *found { action } else { self.second_thought(action, &fresh) };
+        match self.act(&fresh, &action).await {
+            Ok(written) => Ok(Done { action, url: written.or(url) }),
+            Err(error) if matches!(error.downcast_ref(), Some(ForgeError::Conflict { .. })) => {
+                tracing::info!("{error:#}");
+                Ok(Done { action: moved(), url })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn second_thought(&self, action: Action, fresh: &Found) -> Action {
+        let now = self.decide(fresh);
+        if now.code() == action.code() || matches!(now, Action::Leave { .. }) { now } else { moved() }
+    }
+
+    async fn act(&self, found: &Found, action: &Action) -> anyhow::Result<Option<String>> {
+        match action {
+            Action::Leave { .. } => Ok(None),
+            Action::Warn { reason } => self.say(found, Topic::Status, &Reply::Warned { reason }).await,
+            Action::StopEdited { reason, way_back, .. } => {
+                self.say(found, Topic::Edited, &Reply::Edited { reason, way_back }).await
+            }
+            Action::Open { push, .. } => self.write(found, *push).await.map(|(url, _)| Some(url)),
+            Action::Update { push: false, text: false, .. } => Ok(None),
+            Action::Update { push, reason, .. } => {
+                let (url, head) = self.write(found, *push).await?;
+                let before = found.branch_head.as_deref().filter(|before| *before != head);
+                let heads = before.map(|before| (before, head.as_str()));
+                self.say(found, Topic::Status, &Reply::Updated { reason, heads }).await?;
+                Ok(Some(url))
+            }
+            Action::Withdraw { reason } => {
+                self.say(found, Topic::Status, &Reply::Closed { reason }).await?;
+                self.close(found, State::Withdrawn, reason, true).await
+            }
+            Action::RecordMerged { reason } => self.close(found, State::Merged, reason, false).await,
+            Action::RecordDeclined { delete_branch, reason } => {
+                self.close(found, State::Declined, reason, *delete_branch).await
+            }
+        }
+    }
+
+    /// Branch and text; returns where the text is and the head of the branch.
+    async fn write(&self, found: &Found, push: bool) -> anyhow::Result<(String, String)> {
+        let Subject { branch, base_branch, .. } = self.subject;
+        let ready = self.ready.context("a proposal without a plan")?;
+        let head = match (&found.branch_head, push) {
+            (Some(head), false) => head.clone(),
+            (None, false) => anyhow::bail!("the branch is gone"),
+            (expected, true) => {
+                let commit = Commit {
+                    base: self.subject.base_commit.to_owned(),
+                    message: ready.message.clone(),
+                    files: ready.wanted.files.clone(),
+                };
+                let published = self.forge.publish(branch, expected.as_deref(), &commit).await;
+                published.with_context(|| format!("cannot write branch `{branch}`"))?
+            }
+        };
+        let open = found.request.as_ref().filter(|request| request.open);
+        let known = noted(found);
+        let metadata = self.metadata(ready, known.as_ref(), &head, push);
+        // A person who marked it as a draft, or took the mark off, is right until the plan says another thing.
+        let draft = match (open, &known) {
+            (Some(open), Some(known)) if known.draft == ready.draft => open.draft,
+            _ => ready.draft,
+        };
+        let request = RequestText {
+            title: ready.wanted.title.clone(),
+            body: metadata.attach(&ready.wanted.body),
+            base_branch: base_branch.to_owned(),
+            draft,
+            labels: self.subject.labels.to_vec(),
+            reviewers: ready.reviewers.clone(),
+        };
+        let url = self
+            .forge
+            .write_request(branch, open.map(|request| request.id.as_str()), &request)
+            .await
+            .with_context(|| format!("cannot write the merge request of `{branch}`"))?;
+        if let Some(open) = open {
+            // Whatever a person had done on the branch is undone: the bot writes there again.
+            self.forget(&open.id, Topic::Edited).await;
+        }
+        Ok((url, head))
+    }
+
+    fn metadata(&self, ready: &Ready, known: Option<&Metadata>, head: &str, push: bool) -> Metadata {
+        let at = self.subject.at;
+        let open = known.filter(|known| known.state == State::Open);
+        let earlier = open.map(|known| known.written.as_slice()).unwrap_or_default();
+        let lately = earlier.iter().filter(|written| at.duration_since(**written).as_secs() < 3_600);
+        Metadata {
+            schema: Metadata::SCHEMA,
+            cluster: self.subject.pool.cluster.clone(),
+            pool: self.subject.pool.pool.clone(),
+            created_in: known.map_or_else(|| VERSION.to_owned(), |known| known.created_in.clone()),
+            created_at: open.map_or(Some(at), |known| known.created_at),
+            updated_in: VERSION.to_owned(),
+            base_branch: self.subject.base_branch.to_owned(),
+            base_commit: match known {
+                Some(known) if !push => known.base_commit.clone(),
+                _ => self.subject.base_commit.to_owned(),
+            },
+            head: head.to_owned(),
+            fingerprint: ready.wanted.fingerprint.clone(),
+            body_hash: String::new(),
+            title: ready.wanted.title.clone(),
+            draft: ready.draft,
+            written: lately.copied().chain([at]).collect(),
+            state: State::Open,
+            method: ready.wanted.method.clone(),
+            cards_freed: ready.wanted.cards_freed,
+            metrics: self.subject.metrics.to_vec(),
+            shares: ready.wanted.shares.clone(),
+            snoozed_until: known.and_then(|known| known.snoozed_until),
+            paused: known.is_some_and(|known| known.paused),
+            closed_on: None,
+            reason: None,
+        }
+    }
+
+    /// Closes what is there; with `delete` the branch goes too, if it still is where it was seen.
+    async fn close(
+        &self,
+        found: &Found,
+        state: State,
+        reason: &str,
+        delete: bool,
+    ) -> anyhow::Result<Option<String>> {
+        let Subject { branch, at, .. } = self.subject;
+        let expected = found.branch_head.as_deref().filter(|_| delete);
+        let request = found.request.as_ref();
+        let (title, body) = match (request, noted(found)) {
+            (Some(request), Some(known)) => {
+                let closed = Metadata {
+                    state,
+                    updated_in: VERSION.to_owned(),
+                    closed_on: Some(jiff::tz::Offset::UTC.to_datetime(at).date()),
+                    reason: Some(reason.to_owned()),
+                    ..known
+                };
+                let body = render::closing(&strip(&request.body), state, reason);
+                (request.title.clone(), closed.attach(&body))
+            }
+            (Some(request), None) => (request.title.clone(), request.body.clone()),
+            (None, _) => (String::new(), String::new()),
+        };
+        self.forge
+            .close(branch, expected, request.map(|request| request.id.as_str()), &title, &body)
+            .await
+            .with_context(|| format!("cannot close the proposal of `{branch}`"))?;
+        Ok(None)
+    }
+
+    /// One comment on the merge request, where there is one.
+    async fn say(&self, found: &Found, topic: Topic, reply: &Reply<'_>) -> anyhow::Result<Option<String>> {
+        let Some(request) = &found.request else { return Ok(None) };
+        let text = render::reply(reply, self.subject.dialect).context("cannot write a comment")?;
+        let said = self.forge.say(self.subject.branch, &request.id, topic, Some(&text)).await;
+        // The comment tells of what was done; that is no less done without it.
+        if let Err(error) = said {
+            tracing::warn!("cannot comment on {}: {error}", request.url);
+        }
+        Ok(None)
+    }
+
+    async fn forget(&self, id: &str, topic: Topic) {
+        if let Err(error) = self.forge.say(self.subject.branch, id, topic, None).await {
+            tracing::warn!("cannot remove a comment of `{}`: {error}", self.subject.branch);
+        }
+    }
+}
+
+fn moved() -> Action {
+    Action::Leave { reason: "it changed while this run looked at it; the next run looks again".to_owned() }
+}
+
+/// What the bot wrote down in the merge request that is there. Nobody else's is read.
+pub(super) fn noted(found: &Found) -> Option<Metadata> {
+    let request = found.request.as_ref().filter(|request| request.by_bot)?;
+    Metadata::parse(&request.body)
+}

@@ -1,0 +1,98 @@
+//! What the bot says beside a proposal: one short comment for each topic, edited in place.
+
+use serde::Serialize;
+
+use super::template::Templates;
+use super::{Dialect, RenderError};
+
+/// What there is to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reply<'a> {
+    /// The proposal is another one than it was.
+    Updated {
+        /// Why.
+        reason: &'a str,
+        /// Head of the branch before and after; `None`: only the text changed.
+        heads: Option<(&'a str, &'a str)>,
+    },
+    /// The branch stays, and must not be merged.
+    Warned {
+        /// Why.
+        reason: &'a str,
+    },
+    /// The bot closed it.
+    Closed {
+        /// Why.
+        reason: &'a str,
+    },
+    /// A person wrote on the branch.
+    Edited {
+        /// What was found.
+        reason: &'a str,
+        /// How a person gives the branch back: "taking the commits off the branch".
+        way_back: &'a str,
+    },
+}
+
+#[derive(Default, Serialize)]
+struct Page<'a> {
+    reason: &'a str,
+    before: &'a str,
+    after: &'a str,
+    way_back: &'a str,
+    request: &'a str,
+}
+
+/// See [`super::reply`].
+pub(super) fn reply(reply: &Reply<'_>, dialect: Dialect) -> Result<String, RenderError> {
+    let page = Page { request: dialect.request(), ..Page::default() };
+    let (name, page) = match *reply {
+        Reply::Updated { reason, heads } => {
+            let (before, after) = heads.unwrap_or_default();
+            ("updated.md", Page { reason, before: short(before), after: short(after), ..page })
+        }
+        Reply::Warned { reason } => ("warned.md", Page { reason, ..page }),
+        Reply::Closed { reason } => ("closed.md", Page { reason, ..page }),
+        Reply::Edited { reason, way_back } => ("edited.md", Page { reason, way_back, ..page }),
+    };
+    Templates::new()?.fill(name, &page)
+}
+
+fn short(id: &str) -> &str {
+    id.get(..12).unwrap_or(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comment_says_what_happened_and_what_a_person_can_do() {
+        let (before, after) = ("1".repeat(40), "2".repeat(40));
+        let updated = Reply::Updated { reason: "the plan changed", heads: Some((&before, &after)) };
+        assert_eq!(
+            reply(&updated, Dialect::GitHub).unwrap(),
+            "**Updated:** the plan changed.\n\nThe branch was at `111111111111` and is at `222222222222` now; what was \
+             said about the older commit may no longer hold."
+        );
+        let edited =
+            Reply::Edited { reason: "a commit is not the bot's", way_back: "taking it off the branch" };
+        let text = reply(&edited, Dialect::GitLab).unwrap();
+        assert!(text.contains("**Give it back** by taking it off the branch"), "{text}");
+        let closed = reply(&Reply::Closed { reason: "it is gone" }, Dialect::GitHub).unwrap();
+        assert!(closed.contains("A new pull request comes"), "{closed}");
+    }
+
+    #[test]
+    fn strangers_words_are_only_words() {
+        let reason = "/close\n@everyone <b>`x`</b> [a](http://evil)";
+        for dialect in [Dialect::GitHub, Dialect::GitLab, Dialect::Local] {
+            let text = reply(&Reply::Warned { reason }, dialect).unwrap();
+            assert!(!text.lines().any(|line| line.starts_with('/')), "{text}");
+            assert!(
+                !text.contains("@everyone") && !text.contains("<b>") && !text.contains(" [a]("),
+                "{text}"
+            );
+        }
+    }
+}
