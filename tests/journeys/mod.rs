@@ -4,6 +4,10 @@ mod bot;
 
 mod golden;
 
+mod stage;
+
+mod proposals;
+
 mod life;
 
 mod settings;

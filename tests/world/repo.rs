@@ -144,9 +144,39 @@ impl BareRepo {
         self.git(&["update-ref", &format!("refs/heads/{MAIN}"), &head]);
     }
 
+    /// A person merges a branch into `main` with a commit: one with two parents, or all of it as one new commit.
+    pub(crate) fn merge_as_human(&self, branch: &str, squash: bool) -> String {
+        let (main, head) =
+            (self.head(MAIN).expect("main is there"), self.head(branch).expect("the branch is there"));
+        let tree = self.git(&["merge-tree", "--write-tree", &main, &head]);
+        let mut arguments = vec!["commit-tree", tree.trim(), "-m", "Merge the proposal", "-p", &main];
+        if !squash {
+            arguments.extend(["-p", &head]);
+        }
+        let commit = self.git(&arguments).trim().to_owned();
+        self.git(&["update-ref", &format!("refs/heads/{MAIN}"), &commit]);
+        commit
+    }
+
+    /// A person presses the button that merges `main` into a branch.
+    pub(crate) fn update_from_main(&self, branch: &str) {
+        let (main, head) =
+            (self.head(MAIN).expect("main is there"), self.head(branch).expect("the branch is there"));
+        let tree = self.git(&["merge-tree", "--write-tree", &head, &main]);
+        let message = format!("Merge branch '{MAIN}' into {branch}");
+        let arguments = ["commit-tree", tree.trim(), "-m", &message, "-p", &head, "-p", &main];
+        let commit = self.git(&arguments).trim().to_owned();
+        self.git(&["update-ref", &format!("refs/heads/{branch}"), &commit]);
+    }
+
     /// Runs git on the repository and returns what it printed; panics with its complaint when it fails.
     pub(crate) fn git(&self, arguments: &[&str]) -> String {
         self.run(arguments, &[], "")
+    }
+
+    /// As [`BareRepo::git`], with something to read.
+    pub(crate) fn git_with(&self, arguments: &[&str], input: &str) -> String {
+        self.run(arguments, &[], input)
     }
 
     /// As [`BareRepo::git`]; `None` when it fails.

@@ -61,15 +61,8 @@ impl State {
     pub(crate) fn merge(&mut self, branch: &str, how: Merge) {
         let now = self.tick();
         let git = &self.infra().git;
-        let (main, head) =
-            (git.head(MAIN).expect("main is there"), git.head(branch).expect("the branch is there"));
-        let tree = git.git(&["merge-tree", "--write-tree", &main, &head]);
-        let mut arguments = vec!["commit-tree", tree.trim(), "-m", "Merge the proposal", "-p", &main];
-        if how == Merge::Commit {
-            arguments.extend(["-p", &head]);
-        }
-        let commit = git.git(&arguments).trim().to_owned();
-        git.git(&["update-ref", &format!("refs/heads/{MAIN}"), &commit]);
+        let head = git.head(branch).expect("the branch is there");
+        let commit = git.merge_as_human(branch, how == Merge::Squash);
         let request = self.request_of(branch);
         request.state = RequestState::Merged(commit);
         request.last_head = Some(head);
@@ -78,14 +71,7 @@ impl State {
 
     /// Presses the button that merges the base branch into the proposal's.
     pub(crate) fn update_branch(&mut self, branch: &str) {
-        let git = &self.infra().git;
-        let (main, head) =
-            (git.head(MAIN).expect("main is there"), git.head(branch).expect("the branch is there"));
-        let tree = git.git(&["merge-tree", "--write-tree", &head, &main]);
-        let message = format!("Merge branch '{MAIN}' into {branch}");
-        let arguments = ["commit-tree", tree.trim(), "-m", &message, "-p", &head, "-p", &main];
-        let commit = git.git(&arguments).trim().to_owned();
-        git.git(&["update-ref", &format!("refs/heads/{branch}"), &commit]);
+        self.infra().git.update_from_main(branch);
     }
 
     /// Kim opens a merge request from a branch, with a text of theirs.
