@@ -22,6 +22,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use jiff::Timestamp;
 use slicewright_core::catalog::Catalog;
+use slicewright_core::review::signature::SigningKey;
 
 use crate::forge::local::{self, Local};
 use crate::forge::{self, Forge, Target};
@@ -42,6 +43,8 @@ pub struct Engine {
     catalog: Catalog,
     /// The operator's own catalog files in order: name and text.
     catalog_files: Vec<(String, String)>,
+    /// Keys that sign the hidden blocks of proposals.
+    signing_keys: Vec<SigningKey>,
 }
 
 /// Where one run gets its facts from, and where it writes.
@@ -80,7 +83,12 @@ impl Engine {
         let texts = catalog_files.iter().map(|(name, text)| (name.as_str(), text.as_str()));
         let catalog =
             crate::settings::catalog::with_files(texts).context("the GPU catalog cannot be used")?;
-        Ok(Self { settings, catalog, catalog_files })
+        let keys =
+            settings.signing_keys.iter().enumerate().map(|(i, place)| {
+                place.read().with_context(|| format!("`signing_keys[{i}]` cannot be used"))
+            });
+        let signing_keys = keys.collect::<anyhow::Result<_>>()?;
+        Ok(Self { settings, catalog, catalog_files, signing_keys })
     }
 
     /// The configuration.

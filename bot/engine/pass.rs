@@ -8,6 +8,8 @@ use jiff::Timestamp;
 use slicewright_core::ids::PoolId;
 use slicewright_core::review::lifecycle::{self, Action, Own, Wanted};
 use slicewright_core::review::metadata::{Metadata, State, strip};
+use slicewright_core::review::shares::Shares;
+use slicewright_core::review::signature::SigningKey;
 
 use super::VERSION;
 use crate::forge::{Commit, Forge, ForgeError, Found, Identity, RequestText, Topic};
@@ -32,6 +34,8 @@ pub struct Subject<'a> {
     pub labels: &'a [String],
     /// How texts are written here.
     pub dialect: Dialect,
+    /// Keys that sign hidden blocks: the first signs, all are known.
+    pub keys: &'a [SigningKey],
 }
 
 /// A proposal as it should be, with what is said once.
@@ -78,6 +82,10 @@ impl<'a> Pass<'a> {
         Self { forge, subject, identity, ready, doubt }
     }
 
+    fn key(&self) -> Option<&SigningKey> {
+        self.subject.keys.first()
+    }
+
     /// What to do, given what is there.
     pub fn decide(&self, found: &Found) -> Action {
         let pool = self.subject.pool;
@@ -97,6 +105,7 @@ impl<'a> Pass<'a> {
             emails: self.identity.emails.clone(),
             forge_emails: self.identity.forge_emails.clone(),
             heads: found.unfinished_head.iter().cloned().collect(),
+            keys: self.subject.keys.to_vec(),
         };
         lifecycle::decide(&found.observed(), self.ready.map(|ready| &ready.wanted), &own, self.subject.at)
     }
@@ -184,7 +193,7 @@ impl<'a> Pass<'a> {
         };
         let request = RequestText {
             title: ready.wanted.title.clone(),
-            body: metadata.attach(&ready.wanted.body),
+            body: metadata.attach(&ready.wanted.body, self.key()),
             base_branch: base_branch.to_owned(),
             draft,
             labels: self.subject.labels.to_vec(),
@@ -229,7 +238,7 @@ impl<'a> Pass<'a> {
             method: ready.wanted.method.clone(),
             cards_freed: ready.wanted.cards_freed,
             metrics: self.subject.metrics.to_vec(),
-            shares: ready.wanted.shares.clone(),
+            shares: Shares::of(&ready.wanted.shares),
             snoozed_until: known.and_then(|known| known.snoozed_until),
             paused: known.is_some_and(|known| known.paused),
             closed_on: None,
@@ -258,7 +267,7 @@ impl<'a> Pass<'a> {
                     ..known
                 };
                 let body = render::closing(&strip(&request.body), state, reason);
-                (request.title.clone(), closed.attach(&body))
+                (request.title.clone(), closed.attach(&body, self.key()))
             }
             (Some(request), None) => (request.title.clone(), request.body.clone()),
             (None, _) => (String::new(), String::new()),

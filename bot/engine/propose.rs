@@ -13,6 +13,7 @@ use slicewright_core::review::codeowners::{self, CodeOwners};
 use slicewright_core::review::lifecycle::{Action, Wanted};
 use slicewright_core::review::limits::{Limits, Standing};
 use slicewright_core::review::metadata::State;
+use slicewright_core::review::shares::Shares;
 use slicewright_core::usage::ComputeSource;
 
 use super::analyse::Analysis;
@@ -223,6 +224,7 @@ impl Engine {
             metrics: &analysis.measured.data_quality.metrics,
             labels: run.labels,
             dialect: run.dialect,
+            keys: &self.signing_keys,
         };
         let pass = Pass::new(run.forge, subject, &run.identity, ready.as_ref(), doubt);
         // Whoever opens a closed proposal again asks for it.
@@ -448,7 +450,7 @@ fn regex_escaped(text: &str) -> String {
     text.replace('.', "\\.")
 }
 
-fn wanted(proposal: &Proposal, plan: &Plan, shares: &BTreeMap<String, String>) -> Wanted {
+fn wanted(proposal: &Proposal, plan: &Plan, shares: &Shares) -> Wanted {
     Wanted {
         title: proposal.title.clone(),
         body: proposal.body.clone(),
@@ -462,12 +464,13 @@ fn wanted(proposal: &Proposal, plan: &Plan, shares: &BTreeMap<String, String>) -
 }
 
 /// Workloads that no longer fit what an earlier plan gave them.
-fn outgrown(plan: &Plan, shares: &BTreeMap<String, String>) -> Vec<String> {
+fn outgrown(plan: &Plan, shares: &Shares) -> Vec<String> {
     let fits = plan.items.iter().map(|item| &item.fit).chain(plan.kept.iter().map(|kept| &kept.fit));
     let too_small = |fit: &&FitReport| {
-        shares.get(&fit.workload.to_string()).is_some_and(|share| {
-            fit.considered.iter().any(|candidate| candidate.name == *share && !candidate.fits)
-        })
+        let workload = fit.workload.to_string();
+        shares
+            .may_be(&workload)
+            .any(|share| fit.considered.iter().any(|candidate| candidate.name == share && !candidate.fits))
     };
     fits.filter(too_small).map(|fit| fit.workload.to_string()).collect()
 }

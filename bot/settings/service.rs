@@ -9,6 +9,7 @@ use slicewright_core::plan::pool::{PoolSettings, PriceSettings};
 use slicewright_core::policy::PolicySettings;
 use slicewright_core::policy::rules::PolicyRule;
 use slicewright_core::review::limits::Limits;
+use slicewright_core::review::signature::SigningKey;
 use slicewright_yaml::{Document, Edit, Op, Refusal, Shared, Step, Value};
 
 use super::{lines, wording};
@@ -41,6 +42,69 @@ pub struct ServiceSettings {
     pub author: Author,
     /// How many proposals a repository may have, and when they are made.
     pub proposals: Limits,
+    /// Secrets that sign what the bot notes in its proposals: the first signs, all are known.
+    pub signing_keys: Vec<SecretPlace>,
+}
+
+/// Where a secret is. One of the two.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SecretPlace {
+    /// A file.
+    pub file: Option<PathBuf>,
+    /// An environment variable.
+    pub env: Option<String>,
+}
+
+impl SecretPlace {
+    /// The signing key that is there.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is too short to be a secret.
+    pub fn read(&self) -> Result<SigningKey, SecretError> {
+        let (place, text) = match (&self.file, &self.env) {
+            (Some(path), None) => {
+                let place = path.display().to_string();
+                let text = std::fs::read_to_string(path);
+                (place.clone(), text.map_err(|cause| SecretError::File { path: place, cause })?)
+            }
+            (None, Some(name)) => {
+                let text = std::env::var(name).map_err(|_| SecretError::Variable { name: name.clone() })?;
+                (name.clone(), text)
+            }
+            _ => return Err(SecretError::Ambiguous),
+        };
+        SigningKey::new(text.trim().as_bytes()).ok_or(SecretError::Short { place })
+    }
+}
+
+/// A secret that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretError {
+    /// The file cannot be read.
+    #[error("cannot read `{path}`")]
+    File {
+        /// The file.
+        path: String,
+        /// Why.
+        #[source]
+        cause: std::io::Error,
+    },
+    /// The variable is not set.
+    #[error("the environment variable `{name}` is not set")]
+    Variable {
+        /// The variable.
+        name: String,
+    },
+    /// Both places, or none.
+    #[error("give either `file` or `env`")]
+    Ambiguous,
+    /// Too short.
+    #[error("the secret in `{place}` has fewer than 24 bytes: `openssl rand -hex 32` makes one")]
+    Short {
+        /// Where it is.
+        place: String,
+    },
 }
 
 /// Name and address in the bot's commits. A commit by anybody else on a bot's branch stops the bot.
@@ -219,6 +283,7 @@ impl ServiceSettings {
         let absolute = |path: &mut PathBuf| *path = folder.join(&*path);
         settings.catalog.iter_mut().for_each(absolute);
         settings.forges.iter_mut().flat_map(ForgeSettings::files_mut).for_each(absolute);
+        settings.signing_keys.iter_mut().filter_map(|key| key.file.as_mut()).for_each(absolute);
         for cluster in &mut settings.clusters {
             if cluster.repository.remote().is_none() {
                 absolute(&mut cluster.repository.path);
@@ -296,8 +361,9 @@ impl ServiceSettings {
                 edits.push(text_at(i, &["repository", key], Op::Remove));
             }
         }
-        if !self.forges.is_empty() {
-            let at = vec![Step::from("forges")];
+        let secrets = [("forges", self.forges.is_empty()), ("signing_keys", self.signing_keys.is_empty())];
+        for (key, _) in secrets.into_iter().filter(|(_, absent)| !absent) {
+            let at = vec![Step::from(key)];
             edits.push(Edit { document: Document::default(), at, op: Op::Remove, shared: Shared::Edit });
         }
         slicewright_yaml::edit(text, &edits)
@@ -675,6 +741,7 @@ mod tests {
             "id",
             "key_file",
             "former_logins",
+            "signing_keys",
             "labels",
             "forge",
             "path",

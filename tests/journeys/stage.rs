@@ -245,6 +245,7 @@ impl Stage {
                 Kind::GitHub => Dialect::GitHub,
                 Kind::GitLab => Dialect::GitLab,
             },
+            keys: &[],
         };
         let pass = Pass::new(forge, subject, &identity, ready.as_ref(), None);
         let found = forge.find(BRANCH).await?;

@@ -11,6 +11,7 @@ use jiff::civil::Date;
 use jiff::tz::Offset;
 
 use super::metadata::{self, Metadata, State};
+use super::signature::SigningKey;
 use crate::units::first_few;
 
 /// Days after which a decline lapses. Doubled, a pool that changed twice over stays unseen for a year.
@@ -105,6 +106,8 @@ pub struct Own {
     /// Heads that it remembers having made, besides the one in the hidden block: the commit of a run that was stopped
     /// between the branch and the text.
     pub heads: BTreeSet<String>,
+    /// Keys that sign hidden blocks, former ones included. With any, a block without its signature is not the bot's.
+    pub keys: Vec<SigningKey>,
 }
 
 /// What to do next, with the reason that people read.
@@ -216,6 +219,11 @@ pub fn decide(observed: &Observed, wanted: Option<&Wanted>, own: &Own, now: Time
             "the proposal's hidden block is gone or damaged, so that the bot cannot know whose text it is: remove the proposal and its branch to get a fresh one",
         );
     };
+    if !own.keys.is_empty() && !Metadata::is_signed(&request.body, &own.keys) {
+        return Action::leave(
+            "the proposal's hidden block is not signed by this bot, so that it cannot know what it wrote: remove the proposal and its branch to get a fresh one, or give the key that signed it",
+        );
+    }
     if request.open && known.state == State::Open {
         return stop_a_quarrel(open(observed, request, &known, wanted, own, today), &known, now);
     }

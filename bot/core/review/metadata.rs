@@ -4,12 +4,13 @@
 //! It is a hint, not a proof: anybody who may edit the text may forge it. What it may be trusted for is the question
 //! of `lifecycle`.
 
-use std::collections::BTreeMap;
-
 use jiff::Timestamp;
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+
+use super::shares::Shares;
+use super::signature::SigningKey;
 
 /// What the comment starts with.
 const OPEN: &str = "<!-- slicewright:";
@@ -70,10 +71,10 @@ pub struct Metadata {
     /// Metrics that the text rests on: while one of them is gone, nothing is decided.
     #[serde(default)]
     pub metrics: Vec<String>,
-    /// What each workload gets on the branch, `namespace/name` to `2g.10gb`: whether that still fits decides whether an
+    /// What each workload gets on the branch: whether that still fits decides whether an
     /// approved branch may be left as it is.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub shares: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Shares::is_empty")]
+    pub shares: Shares,
     /// A person asked for silence until this UTC day.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snoozed_until: Option<Date>,
@@ -118,36 +119,50 @@ impl Metadata {
     /// The number that [`Metadata::schema`] must have.
     pub const SCHEMA: u32 = SCHEMA;
 
-    /// The block as one line of Markdown that no forge shows.
-    pub fn to_comment(&self) -> String {
+    /// The block as one line of Markdown that no forge shows, signed if there is a key.
+    pub fn to_comment(&self, key: Option<&SigningKey>) -> String {
         let json = serde_json::to_string(self).expect("strings, numbers and dates always serialise");
-        format!("{OPEN}{}{CLOSE}", base64url(json.as_bytes()))
+        let encoded = base64url(json.as_bytes());
+        let signature = key.map_or_else(String::new, |key| format!(".{}", key.sign(&encoded)));
+        format!("{OPEN}{encoded}{signature}{CLOSE}")
     }
 
     /// The block of `text`. `None` when there is none, more than one, or one that cannot be read: never an error,
     /// since strangers write here.
     pub fn parse(text: &str) -> Option<Self> {
-        let mut blocks = text.match_indices(OPEN);
-        let (at, _) = blocks.next()?;
-        if blocks.next().is_some() {
-            return None;
-        }
-        let rest = &text[at + OPEN.len()..];
-        let encoded = &rest[..rest.find(CLOSE)?];
-        if encoded.len() > LONGEST {
-            return None;
-        }
+        let (encoded, _) = block(text)?;
         let found: Self = serde_json::from_slice(&from_base64url(encoded)?).ok()?;
         (found.schema == SCHEMA).then_some(found)
     }
 
-    /// `body` with this block at its end, in place of any that it had, and with the body's hash set.
+    /// Whether the block of `text` was signed with one of these keys.
+    pub fn is_signed(text: &str, keys: &[SigningKey]) -> bool {
+        let signed =
+            |(encoded, signature): (&str, &str)| keys.iter().any(|key| key.holds(encoded, signature));
+        block(text).is_some_and(signed)
+    }
+
+    /// `body` with this block at its end, in place of any that it had, with the body's hash set, and signed if there is a
+    /// key.
     #[must_use]
-    pub fn attach(mut self, body: &str) -> String {
+    pub fn attach(mut self, body: &str, key: Option<&SigningKey>) -> String {
         let body = strip(body);
         self.body_hash = body_hash(&body);
-        format!("{}\n\n{}\n", body.trim_end(), self.to_comment())
+        format!("{}\n\n{}\n", body.trim_end(), self.to_comment(key))
     }
+}
+
+/// The one block of `text`, encoded, and its signature, which may be empty.
+fn block(text: &str) -> Option<(&str, &str)> {
+    let mut blocks = text.match_indices(OPEN);
+    let (at, _) = blocks.next()?;
+    if blocks.next().is_some() {
+        return None;
+    }
+    let rest = &text[at + OPEN.len()..];
+    let inside = &rest[..rest.find(CLOSE)?];
+    let parts = inside.split_once('.').unwrap_or((inside, ""));
+    (inside.len() <= LONGEST).then_some(parts)
 }
 
 /// `text` without any hidden block.
@@ -245,7 +260,7 @@ pub(super) fn example() -> Metadata {
         method: "MIG".into(),
         cards_freed: 2,
         metrics: Vec::new(),
-        shares: BTreeMap::new(),
+        shares: Shares::default(),
         snoozed_until: None,
         paused: false,
         closed_on: None,
@@ -261,7 +276,7 @@ mod tests {
 
     #[test]
     fn parse_after_print_is_the_identity() {
-        let text = example().attach("# Title\n\ntext");
+        let text = example().attach("# Title\n\ntext", None);
         let found = Metadata::parse(&text).unwrap();
         assert_eq!(found.body_hash, body_hash("# Title\n\ntext"));
         assert_eq!(Metadata { body_hash: String::new(), ..found }, example());
@@ -270,22 +285,36 @@ mod tests {
 
     #[test]
     fn attaching_twice_leaves_one_block() {
-        let once = example().attach("text");
-        assert_eq!(example().attach(&once), once);
+        let once = example().attach("text", None);
+        assert_eq!(example().attach(&once, None), once);
     }
 
     #[test]
     fn no_line_can_start_a_command_or_end_the_comment() {
         let hostile = Metadata { reason: Some("--> \n/close\n<script>".into()), ..example() };
-        let comment = hostile.to_comment();
+        let comment = hostile.to_comment(None);
         assert!(!comment.contains('\n') && comment.matches("--").count() == 2, "{comment}");
         assert_eq!(Metadata::parse(&comment), Some(hostile));
     }
 
     #[test]
+    fn a_signed_block_cannot_be_changed() {
+        let key = SigningKey::new(&[7; 32]).unwrap();
+        let keys = [SigningKey::new(&[1; 32]).unwrap(), key.clone()];
+        let text = example().attach("text", Some(&key));
+        assert_eq!(Metadata::parse(&text).unwrap().head, example().head);
+        assert!(Metadata::is_signed(&text, &keys) && !Metadata::is_signed(&text, &keys[..1]));
+        assert!(!Metadata::is_signed(&example().attach("text", None), &keys));
+        let signature = block(&text).unwrap().1.to_owned();
+        let forged = Metadata { head: "f".repeat(40), ..example() }.to_comment(None);
+        let forged = forged.replace(CLOSE, &format!(".{signature}{CLOSE}"));
+        assert!(Metadata::parse(&forged).is_some() && !Metadata::is_signed(&forged, &keys));
+    }
+
+    #[test]
     fn what_cannot_be_read_is_nothing() {
-        let good = example().to_comment();
-        let newer = Metadata { schema: 2, ..example() }.to_comment();
+        let good = example().to_comment(None);
+        let newer = Metadata { schema: 2, ..example() }.to_comment(None);
         let cut = &good[..good.len() - 10];
         let padded = format!("{OPEN}AAA={CLOSE}");
         let long = format!("{OPEN}{}{CLOSE}", "A".repeat(LONGEST + 4));
@@ -299,7 +328,7 @@ mod tests {
     #[test]
     fn the_hash_leaves_out_what_changes_by_itself() {
         let old = format!("a  b\n{AS_OF}2026-03-01\n▁▂█ daily\nc");
-        let new = format!("a b \n{AS_OF}2026-03-02\n▂█▁ daily\n\nc\n{}", example().to_comment());
+        let new = format!("a b \n{AS_OF}2026-03-02\n▂█▁ daily\n\nc\n{}", example().to_comment(None));
         assert_eq!(body_hash(&old), body_hash(&new));
         assert_ne!(body_hash("a b"), body_hash("a c"));
     }

@@ -4,3 +4,5 @@ pub mod codeowners;
 pub mod lifecycle;
 pub mod limits;
 pub mod metadata;
+pub mod shares;
+pub mod signature;

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use slicewright_core::review::lifecycle::{self, Action, Own, Wanted};
 use slicewright_core::review::metadata::State;
+use slicewright_core::review::shares::Shares;
 
 use super::*;
 
@@ -82,13 +83,13 @@ impl World {
             method: "MIG".into(),
             cards_freed: 2,
             metrics: Vec::new(),
-            shares: BTreeMap::new(),
+            shares: Shares::default(),
             snoozed_until: None,
             paused: false,
             closed_on: None,
             reason: None,
         }
-        .attach("the text")
+        .attach("the text", None)
     }
 }
 
@@ -415,7 +416,7 @@ fn pass(world: &World, wanted: Option<&Wanted>) -> Action {
         let mut noted = Metadata::parse(&world.body(head, state)).unwrap();
         noted.fingerprint = wanted.map_or_else(|| "gone".into(), |wanted| wanted.fingerprint.clone());
         noted.closed_on = (state != State::Open).then(|| jiff::civil::date(2026, 3, 1));
-        noted.attach(wanted.map_or("gone", |wanted| &wanted.body))
+        noted.attach(wanted.map_or("gone", |wanted| &wanted.body), None)
     };
     match &action {
         Action::Open { push, .. } | Action::Update { push, .. } => {

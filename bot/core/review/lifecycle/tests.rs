@@ -36,7 +36,7 @@ fn request(known: Metadata) -> ObservedRequest {
         by_bot: true,
         open: known.state == State::Open,
         title: "Share GPUs".into(),
-        body: known.attach("text"),
+        body: known.attach("text", None),
         base_branch: Some("main".into()),
         approvals: 0,
         held: None,
@@ -108,7 +108,7 @@ fn another_day_of_the_same_evidence_writes_nothing() {
     let known = metadata::example();
     let mut observed = proposed();
     observed.request = Some(ObservedRequest {
-        body: known.attach("text\nData as of 2026-02-28"),
+        body: known.attach("text\nData as of 2026-02-28", None),
         ..request(metadata::example())
     });
     let wanted = Wanted { body: "text\nData as of 2026-03-01".into(), ..wanted() };
@@ -374,7 +374,7 @@ fn who_asked_for_silence_gets_it() {
     let known = |change: fn(&mut Metadata)| {
         let mut known = metadata::example();
         change(&mut known);
-        proposed_with(|request| request.body = known.attach("text"))
+        proposed_with(|request| request.body = known.attach("text", None))
     };
     let until = |day| {
         known(if day == 2 {
@@ -444,11 +444,23 @@ fn a_quarrel_with_somebody_else_ends() {
             written: (0..n).map(|i| Timestamp::from_second(NOW.as_second() - 60 * i).unwrap()).collect(),
             ..metadata::example()
         };
-        proposed_with(|request| request.body = known.attach("text"))
+        proposed_with(|request| request.body = known.attach("text", None))
     };
     check(&written(5), Some(&another()), "update", "the plan changed");
     check(&written(6), Some(&another()), "leave", "it was written 6 times within an hour");
     check(&written(6), None, "withdraw", "no longer supports");
     let later = decide(&written(6), Some(&another()), &own(), "2026-03-01T13:00:01Z".parse().unwrap());
     assert_eq!(later.code(), "update");
+}
+
+#[test]
+fn with_a_key_only_signed_blocks_are_the_bots() {
+    let key = SigningKey::new(&[7; 32]).unwrap();
+    let own = Own { keys: vec![key.clone()], ..own() };
+    let signed = proposed_with(|request| request.body = metadata::example().attach("text", Some(&key)));
+    assert_eq!(decide(&signed, Some(&wanted()), &own, NOW).reason(), "nothing differs");
+    for wanted in [Some(wanted()), Some(another()), None] {
+        let action = decide(&proposed(), wanted.as_ref(), &own, NOW);
+        assert!(action.code() == "leave" && action.reason().contains("not signed by this bot"), "{action:?}");
+    }
 }
