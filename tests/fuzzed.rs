@@ -84,7 +84,7 @@ fn any_recording_is_read_or_refused() {
 
 #[test]
 fn any_configuration_is_read_or_refused() {
-    seeds(&["config/example.yaml", "demo/slicewright.yaml"], &[".yaml"])
+    seeds(&["config/example.yaml", "config/repo-example.yaml", "demo/slicewright.yaml"], &[".yaml"])
         .iter()
         .for_each(|seed| settings::run(seed));
 }

@@ -7,6 +7,8 @@ pub mod rules;
 
 pub mod freeze;
 
+pub mod narrow;
+
 #[cfg(test)]
 mod tests;
 

@@ -12,12 +12,14 @@ use slicewright_core::plan::pool::{Pool, pools, unknown_frozen_nodes};
 use slicewright_core::plan::sound::{CHECK_FAILED, sound};
 use slicewright_core::plan::{Outcome, Request, plan, weigh_one};
 use slicewright_core::policy::Policy;
+use slicewright_core::policy::narrow::narrow;
 use slicewright_core::units::Mib;
 use slicewright_core::usage::{Finding, Measured, Severity, declared as declared_memory};
 
 use super::{Engine, Inputs};
 use crate::infra::{self, DeployedBy, Scope, Snapshot};
 use crate::prometheus::{MeasureSettings, Progress, QueryStats, measure};
+use crate::settings::repo::{self, RepoSettings};
 use crate::settings::{ClusterSettings, OperatorSettings};
 
 /// Everything known and decided about one cluster.
@@ -36,6 +38,8 @@ pub struct Analysis {
     pub snapshot: Snapshot,
     /// Which part of it is the cluster's.
     pub scope: Scope,
+    /// What the repository says about itself, or why that cannot be used: nothing is done there then.
+    pub repo: Result<RepoSettings, String>,
     /// Label values that every series of the cluster carries.
     pub matchers: BTreeMap<String, String>,
     /// Configured pools that no node belongs to.
@@ -84,6 +88,7 @@ impl Engine {
             .await
             .with_context(|| format!("cluster `{}`: cannot read the repository at {commit}", cluster.name))?;
         let snapshot = Snapshot { commit: tree.commit, files: tree.files, skipped: tree.skipped };
+        let repo = repo::read(&snapshot.files, &snapshot.skipped);
         let scope = scope(cluster);
         let mut declared = infra::read(&snapshot, &scope);
         override_operator(&mut declared.operator, &cluster.gpu_operator);
@@ -119,9 +124,13 @@ impl Engine {
         }
 
         let layers = self.layers(cluster);
-        let pools = pools(&inventory, &layers, &self.settings().prices)
+        let mut pools = pools(&inventory, &layers, &self.settings().prices)
             .map_err(|problem| anyhow::anyhow!("cluster `{}`: {problem}", cluster.name))?;
-        let policies = policies(&inventory, &declared, &pools, &layers);
+        let mut policies = policies(&inventory, &declared, &pools, &layers);
+        if let Ok(repo) = &repo {
+            repo.freeze(&mut pools);
+            narrow(&mut policies, &inventory, &declared, &repo.policy, &repo.rules, repo::PLACE);
+        }
         let idle_rules = idle_rules(&inventory, &declared, &pools, &layers);
         let mut outcomes = Vec::new();
         for pool in &pools {
@@ -164,6 +173,7 @@ impl Engine {
             declared,
             snapshot,
             scope,
+            repo,
             matchers: cluster.prometheus.matchers.clone(),
             empty_pools: cluster
                 .pools

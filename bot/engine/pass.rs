@@ -57,7 +57,16 @@ pub struct Pass<'a> {
     subject: Subject<'a>,
     identity: &'a Identity,
     ready: Option<&'a Ready>,
-    doubt: Option<String>,
+    doubt: Option<Doubt>,
+}
+
+/// Why nothing may be decided now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Doubt {
+    /// It passes: metrics that are missing, a freeze.
+    Wait(String),
+    /// The repository's own configuration cannot be used, and its people should know.
+    Configuration(String),
 }
 
 /// What came of a pass.
@@ -77,7 +86,7 @@ impl<'a> Pass<'a> {
         subject: Subject<'a>,
         identity: &'a Identity,
         ready: Option<&'a Ready>,
-        doubt: Option<String>,
+        doubt: Option<Doubt>,
     ) -> Self {
         Self { forge, subject, identity, ready, doubt }
     }
@@ -98,7 +107,7 @@ impl<'a> Pass<'a> {
             );
             return Action::Leave { reason };
         }
-        if let Some(reason) = &self.doubt {
+        if let Some(Doubt::Wait(reason) | Doubt::Configuration(reason)) = &self.doubt {
             return Action::Leave { reason: reason.clone() };
         }
         let own = Own {
@@ -118,6 +127,9 @@ impl<'a> Pass<'a> {
     pub async fn carry_out(&self, found: &Found, action: Action) -> anyhow::Result<Done> {
         let url = found.request.as_ref().map(|request| request.url.clone());
         if let Action::Leave { .. } = action {
+            if let (Some(Doubt::Configuration(problem)), true) = (&self.doubt, is_open(found)) {
+                self.say(found, Topic::Configuration, &Reply::Misconfigured { problem }).await?;
+            }
             return Ok(Done { action, url });
         }
         let branch = self.subject.branch;
@@ -205,8 +217,10 @@ impl<'a> Pass<'a> {
             .await
             .with_context(|| format!("cannot write the merge request of `{branch}`"))?;
         if let Some(open) = open {
-            // Whatever a person had done on the branch is undone: the bot writes there again.
-            self.forget(&open.id, Topic::Edited).await;
+            // Whatever stood in the way is gone: the bot writes there again.
+            for topic in [Topic::Edited, Topic::Configuration] {
+                self.forget(&open.id, topic).await;
+            }
         }
         Ok((url, head))
     }
@@ -296,6 +310,10 @@ impl<'a> Pass<'a> {
             tracing::warn!("cannot remove a comment of `{}`: {error}", self.subject.branch);
         }
     }
+}
+
+fn is_open(found: &Found) -> bool {
+    found.request.as_ref().is_some_and(|request| request.open && request.by_bot)
 }
 
 fn moved() -> Action {

@@ -17,14 +17,14 @@ use slicewright_core::review::shares::Shares;
 use slicewright_core::usage::ComputeSource;
 
 use super::analyse::Analysis;
-use super::pass::{Done, Pass, Ready, Subject, noted};
+use super::pass::{Done, Doubt, Pass, Ready, Subject, noted};
 use super::{Engine, Inputs, VERSION};
 use crate::forge::settings::RemoteKind;
 use crate::forge::{Forge, Found, Identity};
 use crate::infra::{self, ChangeSet};
 use crate::prometheus::Progress;
 use crate::render::{self, Dialect};
-use crate::settings::RepositorySettings;
+use crate::settings::{RepositorySettings, repo};
 
 /// What is asked of one run.
 #[derive(Clone, Debug, Default)]
@@ -118,17 +118,19 @@ impl Engine {
                 .base_branch()
                 .await
                 .with_context(|| format!("cluster `{}`: cannot tell the default branch", settings.name))?;
+            let repo = analysis.repo.clone().unwrap_or_default();
             let run = Run {
                 analysis: &analysis,
                 forge: forge.as_ref(),
                 identity: forge.identity().await.context("cannot tell who the bot is")?,
                 base_branch: &base_branch,
-                labels: &settings.repository.labels,
+                labels: settings.repository.labels.iter().chain(&repo.labels).cloned().collect(),
                 dialect: self.dialect(&settings.repository),
                 wishes,
             };
             let standing = standings.entry(settings.repository.place()).or_default();
-            let room = Room { limits: self.settings().limits_of(&settings.repository), standing };
+            let limits = self.settings().limits_of(&settings.repository).narrowed(&repo.proposals);
+            let room = Room { limits, standing };
             let pools = self.propose_pools(&run, room).await?;
             clusters.push(ClusterReport { analysis, pools });
         }
@@ -215,6 +217,11 @@ impl Engine {
         // What is missing now may be why a plan is gone or looks different; in a freeze not even that is acted upon.
         let doubt = unsure(at.settings, &analysis.inventory, &analysis.measured, &rests_on)
             .or_else(|| held(&at.settings.freeze, analysis.at).map(|hold| format!("held: {hold}")));
+        let paused = || format!("held: `paused` in `{}`", repo::PLACE);
+        let doubt = match &analysis.repo {
+            Err(problem) => Some(Doubt::Configuration(problem.clone())),
+            Ok(repo) => repo.paused.then(paused).or(doubt).map(Doubt::Wait),
+        };
         let subject = Subject {
             pool,
             branch: at.branch,
@@ -222,7 +229,7 @@ impl Engine {
             base_commit: &analysis.snapshot.commit,
             at: analysis.at,
             metrics: &analysis.measured.data_quality.metrics,
-            labels: run.labels,
+            labels: &run.labels,
             dialect: run.dialect,
             keys: &self.signing_keys,
         };
@@ -256,7 +263,7 @@ struct Run<'a> {
     forge: &'a dyn Forge,
     identity: Identity,
     base_branch: &'a str,
-    labels: &'a [String],
+    labels: Vec<String>,
     dialect: Dialect,
     wishes: &'a Wishes,
 }

@@ -256,6 +256,8 @@ pub enum Topic {
     Status,
     /// A person wrote on the branch; what they can do.
     Edited,
+    /// The repository's own configuration cannot be used.
+    Configuration,
 }
 
 impl Topic {
@@ -264,6 +266,7 @@ impl Topic {
         match self {
             Self::Status => "status",
             Self::Edited => "edited",
+            Self::Configuration => "configuration",
         }
     }
 

@@ -32,6 +32,11 @@ pub enum Reply<'a> {
         /// How a person gives the branch back: "taking the commits off the branch".
         way_back: &'a str,
     },
+    /// The repository's own configuration cannot be used.
+    Misconfigured {
+        /// What is wrong with it, with the place.
+        problem: &'a str,
+    },
 }
 
 #[derive(Default, Serialize)]
@@ -53,6 +58,7 @@ pub(super) fn reply(reply: &Reply<'_>, dialect: Dialect) -> Result<String, Rende
         }
         Reply::Warned { reason } => ("warned.md", Page { reason, ..page }),
         Reply::Closed { reason } => ("closed.md", Page { reason, ..page }),
+        Reply::Misconfigured { problem } => ("misconfigured.md", Page { reason: problem, ..page }),
         Reply::Edited { reason, way_back } => ("edited.md", Page { reason, way_back, ..page }),
     };
     Templates::new()?.fill(name, &page)

@@ -4,6 +4,8 @@
 
 pub mod catalog;
 
+pub mod repo;
+
 mod service;
 
 mod lines;

@@ -523,6 +523,16 @@ fn check_policy(policy: &PolicySettings, window_days: u32, place: &str) -> Resul
 
 fn check_rule(rule: &PolicyRule, window_days: u32, place: &str) -> Result<(), (String, String)> {
     check_policy(&rule.set, window_days, &format!("{place}.set"))?;
+    check_selectors(rule, place)?;
+    if rule.set == PolicySettings::default() {
+        let problem = "says nothing: give what holds for them, such as `set: {production: false}`";
+        return Err((format!("{place}.set"), problem.to_owned()));
+    }
+    Ok(())
+}
+
+/// Whom a rule is for.
+pub(super) fn check_selectors(rule: &PolicyRule, place: &str) -> Result<(), (String, String)> {
     // The name ends up between backticks in texts for reviewers.
     if let Some(name) = &rule.name
         && (name.trim().is_empty() || name.contains('`') || name.chars().any(char::is_control))
@@ -532,10 +542,6 @@ fn check_rule(rule: &PolicyRule, window_days: u32, place: &str) -> Result<(), (S
     if let Some(text) = rule.workloads.iter().find(|text| !text.contains(['/', '*'])) {
         let problem = format!("`{text}` names no workload: write `namespace/name`, such as `*/{text}`");
         return Err((format!("{place}.workloads"), problem));
-    }
-    if rule.set == PolicySettings::default() {
-        let problem = "says nothing: give what holds for them, such as `set: {production: false}`";
-        return Err((format!("{place}.set"), problem.to_owned()));
     }
     if rule.selects() {
         return Ok(());

@@ -223,6 +223,45 @@ fn a_merge_is_noted_and_nothing_is_proposed_again() {
 }
 
 #[test]
+fn the_repository_itself_asks_for_less_and_never_for_more() {
+    let prometheus = Prometheus::holding(&[&golden::dc1()]);
+    let bot = bot(&prometheus);
+    let says = |text: &str| {
+        bot.repo.commit_as_human(MAIN, &[(".slicewright.yaml", text)], "Say what we want");
+        bot.propose(&[])
+    };
+    let before = bot.left().requests;
+    let shown = says("paused: true\n");
+    assert!(shown.contains("held: `paused` in `.slicewright.yaml`") && shown.contains("2g.10gb"), "{shown}");
+    assert_eq!(before, bot.left().requests);
+    let shown = says("rules:\n  - {workloads: [search/ocr-svc], set: {exclude: true}}\nlabels: [gpu]\n");
+    assert!(shown.contains("opened"), "{shown}");
+    assert!(bot.request().contains("Move 2 workloads"), "{}", bot.request());
+    let labels =
+        std::fs::read_to_string(bot.requests().join("slicewright__dc1__a100-40gb/state.json")).unwrap();
+    assert!(labels.contains("\"gpu\""), "{labels}");
+    // A file that cannot be used stops everything, and its people hear of it once, where they look.
+    let branches =
+        |bot: &Bot| bot.left().branches.into_iter().filter(|(name, _)| name != MAIN).collect::<Vec<_>>();
+    let before = branches(&bot);
+    let shown = says("policy:\n  production: false\n");
+    let problem = "`.slicewright.yaml` cannot be used: `policy.production` (line 2): a repository can only make the \
+                   policy stricter";
+    assert!(shown.contains(problem), "{shown}");
+    assert_eq!(before, branches(&bot));
+    let text = bot.request();
+    assert!(text.contains("---- comments/configuration.md") && text.contains("(line 2)"), "{text}");
+    let before = bot.left();
+    bot.propose(&[]);
+    assert_eq!(before, bot.left());
+    let shown = says("policy: {headroom_percent: 0, min_history_days: 0}\n");
+    assert!(shown.contains("updated"), "{shown}");
+    let text = bot.request();
+    assert!(text.contains("Move 3 workloads") && !text.contains("comments/configuration.md"), "{text}");
+    assert!(text.contains("peak 7,066 MiB, needs 8,480 MiB"), "headroom is not less than the service's: {text}");
+}
+
+#[test]
 fn a_prometheus_that_is_gone_closes_nothing() {
     let bot = {
         let prometheus = Prometheus::holding(&[&golden::dc1()]);

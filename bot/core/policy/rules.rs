@@ -151,7 +151,7 @@ fn apply(policy: &mut Policy, settings: &PolicySettings, place: &str) {
 }
 
 /// Notes who decided, and where that stands.
-fn decided(policy: &mut Policy, settings: &PolicySettings, setting: &str, place: &str) {
+pub(super) fn decided(policy: &mut Policy, settings: &PolicySettings, setting: &str, place: &str) {
     policy.decided_by.insert(setting.to_owned(), place.to_owned());
     match settings.stands_at.get(setting) {
         Some(at) => policy.stands_at.insert(setting.to_owned(), at.clone()),

@@ -22,6 +22,9 @@ pub struct Limits {
     pub max_per_hour: Option<u32>,
     /// Hours in which new ones are made. None: at any time.
     pub hours: Vec<Hours>,
+    /// Hours of somebody else that must hold as well. Filled by [`Limits::narrowed`].
+    #[serde(skip)]
+    pub and_hours: Vec<Hours>,
 }
 
 /// Hours of some weekdays.
@@ -50,7 +53,7 @@ pub struct Standing {
 impl Limits {
     /// The limits of a repository that others look after too: three open, two new in an hour.
     pub fn shared() -> Self {
-        Self { max_open: Some(3), max_per_hour: Some(2), hours: Vec::new() }
+        Self { max_open: Some(3), max_per_hour: Some(2), ..Self::default() }
     }
 
     /// These, and those of `other` where nothing is said here.
@@ -60,6 +63,19 @@ impl Limits {
             max_open: self.max_open.or(other.max_open),
             max_per_hour: self.max_per_hour.or(other.max_per_hour),
             hours: if self.hours.is_empty() { other.hours.clone() } else { self.hours.clone() },
+            and_hours: self.and_hours.clone(),
+        }
+    }
+
+    /// These and `other` at once: of two limits the lower holds, and of two lists of hours both.
+    #[must_use]
+    pub fn narrowed(&self, other: &Self) -> Self {
+        let lower = |one: Option<u32>, another: Option<u32>| one.into_iter().chain(another).min();
+        Self {
+            max_open: lower(self.max_open, other.max_open),
+            max_per_hour: lower(self.max_per_hour, other.max_per_hour),
+            hours: self.hours.clone(),
+            and_hours: other.hours.clone(),
         }
     }
 
@@ -91,7 +107,8 @@ impl Limits {
     /// Why no new proposal may be made now, if so. `asked`: a person asked for this one, which passes the counts and not
     /// the hours.
     pub fn forbid(&self, standing: &Standing, at: Timestamp, asked: bool) -> Option<String> {
-        if !self.hours.is_empty() && !self.hours.iter().any(|hours| hours.holds(at)) {
+        let outside = |hours: &[Hours]| !hours.is_empty() && !hours.iter().any(|hours| hours.holds(at));
+        if outside(&self.hours) || outside(&self.and_hours) {
             return Some("new proposals are made in the configured hours only".to_owned());
         }
         if asked {
@@ -169,6 +186,19 @@ mod tests {
         assert!(!open("2026-03-02T06:59:00Z") && open("2026-03-02T07:00:00Z"));
         assert!(open("2026-03-02T16:29:00Z") && !open("2026-03-02T16:30:00Z"));
         assert!(!open("2026-03-04T10:00:00Z"), "Wednesday");
+    }
+
+    #[test]
+    fn of_two_limits_the_lower_holds_and_of_hours_both() {
+        let hours = |from| Hours { from: Some(jiff::civil::time(from, 0, 0, 0)), ..Hours::default() };
+        let one = Limits { max_open: Some(3), hours: vec![hours(8)], ..Limits::default() };
+        let other =
+            Limits { max_open: Some(5), max_per_hour: Some(1), hours: vec![hours(10)], ..Limits::default() };
+        let both = one.narrowed(&other);
+        assert_eq!((both.max_open, both.max_per_hour), (Some(3), Some(1)));
+        let open = |limits: &Limits, text| limits.forbid(&Standing::default(), at(text), true).is_none();
+        assert!(open(&one, "2026-03-02T09:00:00Z") && !open(&both, "2026-03-02T09:00:00Z"));
+        assert!(open(&both, "2026-03-02T10:00:00Z"));
     }
 
     #[test]
