@@ -29,6 +29,23 @@ struct Document {
     dry_run: bool,
     /// One entry a cluster.
     clusters: Vec<JsonCluster>,
+    /// Repositories in which nothing is proposed before their people said so.
+    waiting: Vec<JsonWaiting>,
+}
+
+/// A repository whose people are asked first.
+#[derive(Serialize, JsonSchema)]
+struct JsonWaiting {
+    /// Where it is.
+    repository: String,
+    /// Branch of the merge request that asks.
+    branch: String,
+    /// As for pools.
+    action: String,
+    /// Why that.
+    action_reason: String,
+    /// Where a person finds it.
+    url: Option<String>,
 }
 
 /// One cluster.
@@ -70,7 +87,7 @@ struct JsonPool {
     name: String,
     /// Branch of its proposal.
     branch: String,
-    /// `open`, `update`, `leave`, `withdraw`, `stop-edited`, `record-merged` or `record-declined`.
+    /// `open`, `update`, `leave`, `warn`, `withdraw`, `stop-edited`, `record-merged` or `record-declined`.
     action: String,
     /// Why that.
     action_reason: String,
@@ -308,6 +325,15 @@ pub(super) fn report(report: &Report, dry_run: bool) -> anyhow::Result<String> {
         version: VERSION,
         dry_run,
         clusters: report.clusters.iter().map(cluster).collect(),
+        waiting: (report.waiting.iter())
+            .map(|waiting| JsonWaiting {
+                repository: waiting.repository.clone(),
+                branch: waiting.branch.clone(),
+                action: waiting.action.code().to_owned(),
+                action_reason: waiting.action.reason().to_owned(),
+                url: waiting.url.clone(),
+            })
+            .collect(),
     };
     Ok(serde_json::to_string_pretty(&document)?)
 }

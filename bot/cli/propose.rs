@@ -41,6 +41,14 @@ pub(super) fn show(report: &Report, output: Output, dry_run: bool, out: &mut Out
             Ok(())
         }
         Output::Text => {
+            for waiting in &report.waiting {
+                let place = waiting.url.as_deref().unwrap_or("no merge request");
+                out.line(&format!(
+                    "repository {}: nothing is proposed before its people said so",
+                    waiting.repository
+                ))?;
+                out.line(&format!("  → {}: {place} ({})", waiting.action.code(), waiting.action.reason()))?;
+            }
             for cluster in &report.clusters {
                 show_cluster(cluster, dry_run, out)?;
             }

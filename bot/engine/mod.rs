@@ -10,6 +10,8 @@ pub mod analyse;
 
 pub mod pass;
 
+pub mod onboarding;
+
 pub mod propose;
 
 pub mod explain;

@@ -17,6 +17,7 @@ use slicewright_core::review::shares::Shares;
 use slicewright_core::usage::ComputeSource;
 
 use super::analyse::Analysis;
+use super::onboarding::Waiting;
 use super::pass::{Done, Doubt, Pass, Ready, Subject, noted};
 use super::{Engine, Inputs, VERSION};
 use crate::forge::settings::RemoteKind;
@@ -41,6 +42,8 @@ pub struct Wishes {
 pub struct Report {
     /// One entry a cluster.
     pub clusters: Vec<ClusterReport>,
+    /// Repositories in which nothing is proposed before their people said so.
+    pub waiting: Vec<Waiting>,
 }
 
 /// What came of one cluster.
@@ -102,9 +105,21 @@ impl Engine {
         progress: &dyn Progress,
     ) -> anyhow::Result<Report> {
         let mut clusters = Vec::new();
+        let mut waiting: Vec<Waiting> = Vec::new();
         // Clusters may share a repository, and its limits with it.
         let mut standings: BTreeMap<String, Standing> = BTreeMap::new();
         for settings in self.clusters_in(inputs, wishes.cluster.as_deref())? {
+            let forge = inputs.forges.get(&settings.name).context("the cluster has no repository")?;
+            if !wishes.dry_run {
+                if waiting.iter().any(|known| known.repository == settings.repository.place()) {
+                    continue;
+                }
+                let asked = self.onboard(settings, forge.as_ref(), inputs.at).await;
+                if let Some(asked) = asked.with_context(|| format!("cluster `{}`", settings.name))? {
+                    waiting.push(asked);
+                    continue;
+                }
+            }
             let analysis = self.analyse(settings, inputs, progress).await?;
             anyhow::ensure!(
                 analysis.measured.data_quality.n_cards > 0,
@@ -113,7 +128,6 @@ impl Engine {
                 settings.name,
                 self.settings().window_days()
             );
-            let forge = inputs.forges.get(&settings.name).context("the cluster has no repository")?;
             let base_branch = forge
                 .base_branch()
                 .await
@@ -134,11 +148,11 @@ impl Engine {
             let pools = self.propose_pools(&run, room).await?;
             clusters.push(ClusterReport { analysis, pools });
         }
-        Ok(Report { clusters })
+        Ok(Report { clusters, waiting })
     }
 
     /// How texts are written for a repository.
-    fn dialect(&self, repository: &RepositorySettings) -> Dialect {
+    pub(super) fn dialect(&self, repository: &RepositorySettings) -> Dialect {
         match self.settings().forge_of(repository).map(|forge| forge.kind) {
             None => Dialect::Local,
             Some(RemoteKind::GitHub) => Dialect::GitHub,

@@ -103,6 +103,9 @@ pub(super) fn writable(path: &str, there: &Listing) -> Result<String, ForgeError
     {
         return Err(denied("which is how the repository is built"));
     }
+    if path == ".slicewright.yaml" && there.contains_key(path) {
+        return Err(denied("which is the people's own word to the bot"));
+    }
     for (end, _) in path.match_indices('/') {
         if there.get(&path[..end]).is_some_and(|entry| entry.mode != "040000") {
             return Err(denied("whose folder is a symlink, a submodule or a file"));

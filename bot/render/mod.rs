@@ -185,6 +185,31 @@ pub fn reply(reply: &Reply<'_>, dialect: Dialect) -> Result<String, RenderError>
     reply::reply(reply, dialect)
 }
 
+/// What a repository is told before anything is proposed in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Onboarding<'a> {
+    /// Clusters whose files are in it.
+    pub clusters: Vec<String>,
+    /// Its own configuration file.
+    pub file: &'a str,
+    /// Branch that proposals are for.
+    pub base_branch: &'a str,
+    /// Proposals that are open at once. `None`: no limit.
+    pub max_open: Option<u32>,
+    /// Proposals that are made in an hour. `None`: no limit.
+    pub max_per_hour: Option<u32>,
+    /// New ones are made in some hours only.
+    pub has_hours: bool,
+}
+
+/// The text of the merge request that asks a repository's people first.
+///
+/// # Errors
+/// When a template is broken.
+pub fn onboarding(onboarding: &Onboarding<'_>, dialect: Dialect) -> Result<String, RenderError> {
+    reply::onboarding(onboarding, dialect)
+}
+
 /// A few lines about one pool's plan, for a terminal. No colours, no markup.
 pub fn terminal(view: &View<'_>) -> String {
     terminal::terminal(view)

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::template::Templates;
-use super::{Dialect, RenderError};
+use super::{Dialect, Onboarding, RenderError};
 
 /// What there is to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +64,23 @@ pub(super) fn reply(reply: &Reply<'_>, dialect: Dialect) -> Result<String, Rende
     Templates::new()?.fill(name, &page)
 }
 
+/// See [`super::onboarding`].
+pub(super) fn onboarding(onboarding: &Onboarding<'_>, dialect: Dialect) -> Result<String, RenderError> {
+    let names: Vec<String> =
+        onboarding.clusters.iter().map(|name| format!("`{}`", name.replace('`', ""))).collect();
+    let clusters = format!("{} {}", if names.len() == 1 { "cluster" } else { "clusters" }, names.join(", "));
+    let page = minijinja::context! {
+        clusters,
+        request => dialect.request(),
+        file => onboarding.file,
+        base_branch => onboarding.base_branch,
+        max_open => onboarding.max_open,
+        max_per_hour => onboarding.max_per_hour,
+        has_hours => onboarding.has_hours,
+    };
+    Templates::new()?.fill("onboarding.md", &page)
+}
+
 fn short(id: &str) -> &str {
     id.get(..12).unwrap_or(id)
 }
@@ -87,6 +104,22 @@ mod tests {
         assert!(text.contains("**Give it back** by taking it off the branch"), "{text}");
         let closed = reply(&Reply::Closed { reason: "it is gone" }, Dialect::GitHub).unwrap();
         assert!(closed.contains("A new pull request comes"), "{closed}");
+    }
+
+    #[test]
+    fn onboarding_says_what_merging_and_closing_do() {
+        let view = Onboarding {
+            clusters: vec!["dc1".into(), "dc`2".into()],
+            file: ".slicewright.yaml",
+            base_branch: "main",
+            max_open: Some(3),
+            max_per_hour: Some(2),
+            has_hours: true,
+        };
+        crate::render::tests::snapshot("onboarding", &onboarding(&view, Dialect::GitHub).unwrap());
+        let unlimited = Onboarding { max_open: None, ..view };
+        let text = onboarding(&unlimited, Dialect::Local).unwrap();
+        assert!(text.contains("until this merge request is merged") && !text.contains("At most"), "{text}");
     }
 
     #[test]

@@ -24,7 +24,7 @@ macro_rules! templates {
 }
 
 templates![
-    "reply": ["updated.md", "warned.md", "closed.md", "edited.md", "misconfigured.md"],
+    "reply": ["updated.md", "warned.md", "closed.md", "edited.md", "misconfigured.md", "onboarding.md"],
     "proposal": [
     "first-screen.md",
     "by-hand.md",

@@ -16,7 +16,7 @@ fn bodies(sample: &Sample) -> Vec<Rendered> {
     all.into_iter().map(|dialect| body(&sample.view(dialect)).unwrap()).collect()
 }
 
-fn snapshot(name: &str, text: &str) {
+pub(super) fn snapshot(name: &str, text: &str) {
     let mut settings = insta::Settings::clone_current();
     settings.set_snapshot_path(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/snapshots"));
     settings.set_prepend_module_to_snapshot(false);

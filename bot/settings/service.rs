@@ -167,6 +167,8 @@ pub struct RepositorySettings {
     pub merge_requests: Option<PathBuf>,
     /// On a forge: labels of new merge requests.
     pub labels: Vec<String>,
+    /// Ask first, with a merge request that adds the repository's own file. Default: on a forge, not on `local`.
+    pub onboarding: Option<bool>,
     /// Folders of the repository that hold this cluster's files; none: all of it.
     pub folders: Vec<String>,
     /// The folder that Flux was bootstrapped with for this cluster; the folders that it deploys count as its own.
@@ -182,6 +184,11 @@ impl RepositorySettings {
     /// The name of its forge, if that is one of `forges`.
     pub fn remote(&self) -> Option<&str> {
         self.forge.as_deref().filter(|name| *name != "local")
+    }
+
+    /// Its people are asked before anything is proposed.
+    pub fn onboards(&self) -> bool {
+        self.onboarding.unwrap_or(self.remote().is_some())
     }
 
     /// Where it is, in one word: equal for clusters that share it.
@@ -749,6 +756,7 @@ mod tests {
             "former_logins",
             "signing_keys",
             "labels",
+            "onboarding",
             "forge",
             "path",
             "branch",

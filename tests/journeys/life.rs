@@ -223,6 +223,59 @@ fn a_merge_is_noted_and_nothing_is_proposed_again() {
 }
 
 #[test]
+fn a_repository_is_asked_first_and_nothing_else_happens_meanwhile() {
+    let prometheus = Prometheus::holding(&[&golden::dc1()]);
+    let bot = bot(&prometheus);
+    let asking = POOLS.replacen("    pools:", "      onboarding: true\n    pools:", 1);
+    bot.configure(&format!("url: {}", prometheus.url()), &asking, "");
+    let before = bot.left();
+    assert!(
+        bot.propose(&["--dry-run"]).contains("would open a merge request"),
+        "a dry run shows what would come"
+    );
+    assert_eq!(before, bot.left());
+    let shown = bot.propose(&[]);
+    assert!(
+        shown.contains("nothing is proposed before its people said so") && !shown.contains("2g.10gb"),
+        "{shown}"
+    );
+    assert!(bot.request().contains("# Set up Slicewright"), "{}", bot.request());
+    let asked = "slicewright/onboarding";
+    assert_eq!(bot.repo.changed_lines(MAIN, asked).iter().filter(|line| line.starts_with('-')).count(), 0);
+    let before = bot.left();
+    bot.propose(&[]);
+    assert_eq!(before, bot.left());
+    // To edit the file on the branch is what it is there for.
+    bot.repo.commit_as_human(asked, &[(".slicewright.yaml", "labels: [gpu]\n")], "Our labels");
+    let before = bot.left();
+    let shown = bot.propose(&[]);
+    assert!(shown.contains("its people work on it"), "{shown}");
+    assert_eq!(before, bot.left());
+    bot.repo.merge(asked);
+    let shown = bot.propose(&[]);
+    assert!(shown.contains("opened"), "{shown}");
+    assert!(bot.repo.head(BRANCH).is_some());
+}
+
+#[test]
+fn a_repository_that_says_no_is_left_alone() {
+    let prometheus = Prometheus::holding(&[&golden::dc1()]);
+    let bot = bot(&prometheus);
+    let asking = POOLS.replacen("    pools:", "      onboarding: true\n    pools:", 1);
+    bot.configure(&format!("url: {}", prometheus.url()), &asking, "");
+    bot.propose(&[]);
+    bot.repo.delete_branch("slicewright/onboarding");
+    bot.propose(&[]);
+    assert!(bot.request().contains("State: declined"), "{}", bot.request());
+    let before = bot.left();
+    let later = super::bot::ok(&bot.run(&["propose", "--at", "2027-01-15T00:00:00Z"]));
+    assert!(later.contains("its people closed it"), "{later}");
+    assert_eq!(before, bot.left());
+    bot.repo.commit_as_human(MAIN, &[(".slicewright.yaml", "# Welcome after all.\n")], "Say yes");
+    assert!(bot.propose(&[]).contains("opened"));
+}
+
+#[test]
 fn the_repository_itself_asks_for_less_and_never_for_more() {
     let prometheus = Prometheus::holding(&[&golden::dc1()]);
     let bot = bot(&prometheus);
@@ -258,7 +311,10 @@ fn the_repository_itself_asks_for_less_and_never_for_more() {
     assert!(shown.contains("updated"), "{shown}");
     let text = bot.request();
     assert!(text.contains("Move 3 workloads") && !text.contains("comments/configuration.md"), "{text}");
-    assert!(text.contains("peak 7,066 MiB, needs 8,480 MiB"), "headroom is not less than the service's: {text}");
+    assert!(
+        text.contains("peak 7,066 MiB, needs 8,480 MiB"),
+        "headroom is not less than the service's: {text}"
+    );
 }
 
 #[test]

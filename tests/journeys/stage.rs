@@ -18,7 +18,7 @@ use slicewright_core::review::metadata::Metadata;
 use tempfile::TempDir;
 
 use crate::world::forge::people::Merge;
-use crate::world::forge::state::{INFRA, KIM, RequestState, State, TOKEN};
+use crate::world::forge::state::{INFRA, KIM, Request, RequestState, State, TOKEN};
 use crate::world::forge::{Face, FakeForge};
 use crate::world::repo::{BareRepo, MAIN};
 
@@ -337,6 +337,13 @@ impl Stage {
             Scene::Local(_) => self.requests().read_dir().map_or(0, Iterator::count),
             Scene::Remote(fake) => fake.state().infra().requests.len(),
         }
+    }
+
+    /// A person sees an open merge request of the branch.
+    pub(super) fn has_open_request(&self) -> bool {
+        let mut state = self.fake().state();
+        let open = |one: &Request| one.source == BRANCH && one.state == RequestState::Open;
+        state.infra().requests.iter().any(open)
     }
 
     /// The merge request as people see it.

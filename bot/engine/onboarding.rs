@@ -1,0 +1,117 @@
+//! The first contact with a repository: a merge request that adds its `.slicewright.yaml` and explains the bot. Nothing
+//! else happens there before it is merged; closing it says no.
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use slicewright_core::ids::PoolId;
+use slicewright_core::review::lifecycle::{Action, Wanted};
+use slicewright_core::review::metadata::State;
+
+use super::Engine;
+use super::pass::{Done, Pass, Ready, Subject, noted};
+use crate::forge::Forge;
+use crate::render::{self, Onboarding};
+use crate::settings::{ClusterSettings, repo};
+
+/// What the repository gets. Its lines are comments, so that it changes nothing until people change it.
+const FILE: &str = include_str!("../../config/repo-example.yaml");
+
+/// A repository in which nothing is proposed yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// Where it is: `github:acme/infra`, a path.
+    pub repository: String,
+    /// Branch of the merge request.
+    pub branch: String,
+    /// What was decided about it.
+    pub action: Action,
+    /// Where a person finds it.
+    pub url: Option<String>,
+}
+
+impl Engine {
+    /// Asks the repository of `cluster` whether the bot is welcome. `None`: it is.
+    ///
+    /// # Errors
+    /// When the forge cannot be read or written.
+    pub(super) async fn onboard(
+        &self,
+        cluster: &ClusterSettings,
+        forge: &dyn Forge,
+        at: Timestamp,
+    ) -> anyhow::Result<Option<Waiting>> {
+        if !cluster.repository.onboards() {
+            return Ok(None);
+        }
+        let base_commit = forge.head().await.context("cannot read the repository")?;
+        let tree = forge.read_tree(&base_commit).await.context("cannot read the repository")?;
+        if tree.files.contains_key(repo::PLACE) || tree.skipped.contains_key(repo::PLACE) {
+            return Ok(None);
+        }
+        let branch = format!("{}/onboarding", self.settings().branch_prefix());
+        let base_branch = forge.base_branch().await.context("cannot tell the default branch")?;
+        let identity = forge.identity().await.context("cannot tell who the bot is")?;
+        let dialect = self.dialect(&cluster.repository);
+        let ready = self.onboarding_text(cluster, &base_branch)?;
+        let pool = PoolId { cluster: String::new(), pool: "onboarding".to_owned() };
+        let subject = Subject {
+            pool: &pool,
+            branch: &branch,
+            base_branch: &base_branch,
+            base_commit: &base_commit,
+            at,
+            metrics: &[],
+            labels: &cluster.repository.labels,
+            dialect,
+            keys: &self.signing_keys,
+        };
+        let pass = Pass::new(forge, subject, &identity, Some(&ready), None);
+        let found = forge.find(&branch).await.with_context(|| format!("cannot look at branch `{branch}`"))?;
+        let open = found.request.as_ref().is_some_and(|request| request.open);
+        let declined = noted(&found).is_some_and(|known| known.state == State::Declined);
+        let action = match pass.decide(&found) {
+            Action::Open { .. } if declined && !open => Action::Leave {
+                reason: format!(
+                    "its people closed it: nothing is proposed here until they open it again or add `{}`",
+                    repo::PLACE
+                ),
+            },
+            // To change the file before it is merged is what the merge request is for.
+            Action::StopEdited { .. } => Action::Leave { reason: "its people work on it".to_owned() },
+            action => action,
+        };
+        let Done { action, url } = pass.carry_out(&found, action).await?;
+        Ok(Some(Waiting { repository: cluster.repository.place(), branch, action, url }))
+    }
+
+    fn onboarding_text(&self, cluster: &ClusterSettings, base_branch: &str) -> anyhow::Result<Ready> {
+        let here = |other: &&ClusterSettings| other.repository.same_as(&cluster.repository);
+        let clusters = self.settings().clusters.iter().filter(here).map(|other| other.name.clone()).collect();
+        let limits = self.settings().limits_of(&cluster.repository);
+        let view = Onboarding {
+            clusters,
+            file: repo::PLACE,
+            base_branch,
+            max_open: limits.max_open,
+            max_per_hour: limits.max_per_hour,
+            has_hours: !limits.hours.is_empty(),
+        };
+        let body = render::onboarding(&view, self.dialect(&cluster.repository))
+            .context("cannot write the text about the bot")?;
+        Ok(Ready {
+            wanted: Wanted {
+                title: "Set up Slicewright".to_owned(),
+                body,
+                fingerprint: "onboarding".to_owned(),
+                files: [(repo::PLACE.to_owned(), Some(FILE.as_bytes().to_vec()))].into(),
+                method: "onboarding".to_owned(),
+                cards_freed: 0,
+                shares: std::collections::BTreeMap::new(),
+                outgrown: Vec::new(),
+            },
+            message: format!("Set up Slicewright\n\nAdds `{}`, which changes nothing as it is.", repo::PLACE),
+            draft: false,
+            reviewers: Vec::new(),
+        })
+    }
+}
