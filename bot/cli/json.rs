@@ -403,7 +403,7 @@ fn pool(cluster: &ClusterReport, report: &PoolReport) -> JsonPool {
 
 fn proposal(
     plan: &Plan,
-    text: &crate::engine::propose::Proposal,
+    text: &crate::engine::proposal::Proposal,
     profiles: &BTreeMap<slicewright_core::ids::WorkloadId, WorkloadProfile>,
 ) -> JsonProposal {
     let saving = &plan.saving;

@@ -12,6 +12,8 @@ pub mod pass;
 
 pub mod onboarding;
 
+pub mod proposal;
+
 pub mod propose;
 
 pub mod explain;

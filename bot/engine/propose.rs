@@ -3,26 +3,22 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context as _;
-use slicewright_core::fit::FitReport;
 use slicewright_core::ids::{PoolId, slug};
 use slicewright_core::plan::pool::Pool;
 use slicewright_core::plan::unsure::unsure;
 use slicewright_core::plan::{Outcome, Plan};
 use slicewright_core::policy::freeze::held;
-use slicewright_core::review::codeowners::{self, CodeOwners};
-use slicewright_core::review::lifecycle::{Action, Wanted};
+use slicewright_core::review::lifecycle::Action;
 use slicewright_core::review::limits::{Limits, Standing};
 use slicewright_core::review::metadata::State;
-use slicewright_core::review::shares::Shares;
-use slicewright_core::usage::ComputeSource;
 
 use super::analyse::Analysis;
 use super::onboarding::Waiting;
 use super::pass::{Done, Doubt, Pass, Ready, Subject, noted};
-use super::{Engine, Inputs, VERSION};
+use super::proposal::{Proposal, wanted, write};
+use super::{Engine, Inputs};
 use crate::forge::settings::RemoteKind;
 use crate::forge::{Forge, Found, Identity};
-use crate::infra::{self, ChangeSet};
 use crate::prometheus::Progress;
 use crate::render::{self, Dialect};
 use crate::settings::{RepositorySettings, repo};
@@ -68,22 +64,6 @@ pub struct PoolReport {
     pub url: Option<String>,
     /// A few lines for a terminal: the plan, or why there is none.
     pub summary: String,
-}
-
-/// A proposal as text.
-pub struct Proposal {
-    /// Title of the merge request.
-    pub title: String,
-    /// Its text, without the hidden block.
-    pub body: String,
-    /// It waits for people: changes by hand are needed, or the evidence is thin.
-    pub draft: bool,
-    terminal: String,
-    message: String,
-    /// The files that differ.
-    pub changes: ChangeSet,
-    /// The same in words, with diffs.
-    pub summary: render::ChangeSummary,
 }
 
 impl Report {
@@ -214,7 +194,7 @@ impl Engine {
         let (analysis, found) = (run.analysis, at.found);
         let pool = &at.settings.id;
         let proposal = plan_of(outcome)
-            .map(|plan| write(run, plan, at.branch))
+            .map(|plan| write(analysis, plan, at.branch, run.base_branch, run.dialect))
             .transpose()
             .context("cannot write the text about the change")?;
         let known = noted(found);
@@ -342,164 +322,6 @@ fn plan_of(outcome: &Outcome) -> Option<&Plan> {
     }
 }
 
-/// The change and the text about it.
-fn write(run: &Run<'_>, plan: &Plan, branch: &str) -> Result<Proposal, render::RenderError> {
-    let analysis = run.analysis;
-    let changes = infra::edit(&analysis.snapshot, &analysis.scope, plan);
-    let summary = summary(analysis, &changes);
-    let queries = queries(analysis, plan);
-    let view = render::View {
-        plan,
-        profiles: &analysis.measured.profiles,
-        changes: &summary,
-        quality: &analysis.measured.data_quality,
-        queries: &queries,
-        as_of: analysis.at,
-        version: VERSION,
-        branch,
-        base_branch: run.base_branch,
-        dialect: run.dialect,
-    };
-    let rendered = render::body(&view)?;
-    let (terminal, message) = (render::terminal(&view), render::commit_message(&view));
-    Ok(Proposal {
-        title: rendered.title,
-        body: rendered.body,
-        draft: rendered.draft,
-        terminal,
-        message,
-        changes,
-        summary,
-    })
-}
-
-/// The change set in the words of `render`, with a diff a file.
-fn summary(analysis: &Analysis, changes: &ChangeSet) -> render::ChangeSummary {
-    render::ChangeSummary {
-        files: changes
-            .files
-            .iter()
-            .map(|(path, after)| render::FileChange {
-                path: path.clone(),
-                diff: Some(render::unified_diff(
-                    path,
-                    analysis.snapshot.files.get(path).map(Vec::as_slice),
-                    Some(after),
-                )),
-            })
-            .collect(),
-        by_hand: changes
-            .manual
-            .iter()
-            .map(|manual| render::ByHand {
-                what: manual.what.clone(),
-                why: manual.why.clone(),
-                text: manual.text.clone(),
-            })
-            .collect(),
-        side_effects: changes.side_effects.clone(),
-        owners: owners(analysis, changes),
-    }
-}
-
-/// Whom the repository's CODEOWNERS asks about the files that differ.
-fn owners(analysis: &Analysis, changes: &ChangeSet) -> Vec<String> {
-    let files = &analysis.snapshot.files;
-    let text = codeowners::PLACES.iter().find_map(|path| std::str::from_utf8(files.get(*path)?).ok());
-    let paths = changes.files.keys().map(String::as_str);
-    text.map(|text| CodeOwners::parse(text).of(paths)).unwrap_or_default()
-}
-
-/// The questions with which a reader can check the figures: the peak's pod on the peak's day, and the worst day of
-/// compute, in the dialect of the cluster's exporter.
-fn queries(analysis: &Analysis, plan: &Plan) -> Vec<render::Query> {
-    let exported = analysis.measured.data_quality.pod_label.starts_with("exported_");
-    let prefix = if exported { "exported_" } else { "" };
-    let matchers: String =
-        analysis.matchers.iter().map(|(key, value)| format!(",{key}={}", quoted(value))).collect();
-    let mut queries = Vec::new();
-    for item in &plan.items {
-        let id = &item.fit.workload;
-        let Some(profile) = analysis.measured.profiles.get(id) else { continue };
-        let namespace = format!("{prefix}namespace={}", quoted(&id.namespace));
-        if let Some(peak) = &profile.peak {
-            queries.push(render::Query {
-                what: format!("peak memory of {id}, MiB"),
-                promql: format!(
-                    "max(max_over_time(DCGM_FI_DEV_FB_USED{{{namespace},{prefix}pod={}{matchers}}}[1d] @ {}))",
-                    quoted(&peak.pod),
-                    end_of(peak.day)
-                ),
-            });
-        }
-        if let Some(compute) = &profile.compute {
-            queries.push(render::Query {
-                what: format!("99th percentile of compute of {id} on its worst day"),
-                promql: format!(
-                    "max(quantile_over_time(0.99, {}{{{namespace},{prefix}pod=~{}{matchers}}}[1d] @ {}))",
-                    compute_metric(compute.source),
-                    quoted(&format!("{}-.*", regex_escaped(&id.name))),
-                    end_of(compute.day)
-                ),
-            });
-        }
-    }
-    queries
-}
-
-/// The last second of a UTC day, as Prometheus' `@` takes it.
-fn end_of(day: jiff::civil::Date) -> i64 {
-    let start = jiff::tz::Offset::UTC.to_timestamp(day.at(0, 0, 0, 0));
-    start.map_or(0, |start| start.as_second() + 86_399)
-}
-
-fn compute_metric(source: ComputeSource) -> &'static str {
-    match source {
-        ComputeSource::SmActive => "DCGM_FI_PROF_SM_ACTIVE",
-        ComputeSource::GrEngineActive => "DCGM_FI_PROF_GR_ENGINE_ACTIVE",
-        ComputeSource::GpuUtil => "DCGM_FI_DEV_GPU_UTIL",
-    }
-}
-
-/// A PromQL string.
-fn quoted(text: &str) -> String {
-    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
-}
-
-/// Kubernetes names hold no other character with a meaning in a regular expression.
-fn regex_escaped(text: &str) -> String {
-    text.replace('.', "\\.")
-}
-
-fn wanted(proposal: &Proposal, plan: &Plan, shares: &Shares) -> Wanted {
-    Wanted {
-        title: proposal.title.clone(),
-        body: proposal.body.clone(),
-        fingerprint: plan.fingerprint.clone(),
-        files: files(&proposal.changes),
-        method: plan.method.name().to_owned(),
-        cards_freed: plan.saving.cards_freed,
-        shares: plan.items.iter().map(|item| (item.fit.workload.to_string(), item.share.clone())).collect(),
-        outgrown: outgrown(plan, shares),
-    }
-}
-
-/// Workloads that no longer fit what an earlier plan gave them.
-fn outgrown(plan: &Plan, shares: &Shares) -> Vec<String> {
-    let fits = plan.items.iter().map(|item| &item.fit).chain(plan.kept.iter().map(|kept| &kept.fit));
-    let too_small = |fit: &&FitReport| {
-        let workload = fit.workload.to_string();
-        shares
-            .may_be(&workload)
-            .any(|share| fit.considered.iter().any(|candidate| candidate.name == share && !candidate.fits))
-    };
-    fits.filter(too_small).map(|fit| fit.workload.to_string()).collect()
-}
-
-fn files(changes: &ChangeSet) -> BTreeMap<String, Option<Vec<u8>>> {
-    changes.files.iter().map(|(path, content)| (path.clone(), Some(content.clone()))).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -515,10 +337,5 @@ mod tests {
         assert_eq!(got[&pool("x")], "slicewright/c/x");
         let met = branches("slicewright", vec![pool("x")], true);
         assert!(met[&pool("x")].starts_with("slicewright/c/x-"));
-    }
-
-    #[test]
-    fn names_in_queries_are_quoted() {
-        assert_eq!(quoted("a\"b\\"), "\"a\\\"b\\\\\"");
     }
 }

@@ -8,8 +8,15 @@ use std::collections::BTreeSet;
 
 use crate::policy::rules::wildcard;
 
-/// Where the file may be, the first that exists counts.
-pub const PLACES: [&str; 4] = ["CODEOWNERS", "docs/CODEOWNERS", ".github/CODEOWNERS", ".gitlab/CODEOWNERS"];
+/// Where GitHub looks for the file; the first that exists counts.
+pub const GITHUB_PLACES: &[&str] = &[".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS"];
+
+/// Where GitLab looks for the file; the first that exists counts.
+pub const GITLAB_PLACES: &[&str] = &["CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS"];
+
+/// Where it may be in a repository whose forge is not known.
+pub const ALL_PLACES: &[&str] =
+    &["CODEOWNERS", "docs/CODEOWNERS", ".github/CODEOWNERS", ".gitlab/CODEOWNERS"];
 
 /// Longest file that is read, in bytes: GitHub's own limit of 3 MB.
 const LONGEST: usize = 3 << 20;
