@@ -15,3 +15,5 @@ mod fleet;
 mod slices;
 
 mod rendered;
+
+mod forge_gitlab;

@@ -103,9 +103,12 @@ impl GitLab {
             "title": dto::marked(&text.title, text.draft),
             "description": text.body,
         });
-        // GitLab makes labels that it does not have yet; a comma would end one.
-        let labels: Vec<&str> =
-            text.labels.iter().map(String::as_str).filter(|label| !label.contains(',')).collect();
+        // GitLab makes labels that it does not have yet. They go as one text, in which a comma ends a label.
+        let (labels, others): (Vec<&str>, Vec<&str>) =
+            text.labels.iter().map(String::as_str).partition(|label| !label.contains(','));
+        for label in others {
+            tracing::warn!("{what}: the label `{label}` has a comma and is left out");
+        }
         if !labels.is_empty() {
             order["labels"] = json!(labels.join(","));
         }

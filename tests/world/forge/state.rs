@@ -96,6 +96,10 @@ pub(crate) struct Request {
     pub(crate) last_head: Option<String>,
     /// It is being merged: in a queue, or waiting for its pipeline.
     pub(crate) merging: bool,
+    /// Number of the fork that its branch is in, if it is not in the repository itself.
+    pub(crate) fork: Option<u64>,
+    /// How many more looks find the forge still working out whether it can be merged.
+    pub(crate) unchecked: u32,
     pub(crate) created: i64,
     pub(crate) updated: i64,
     pub(crate) closed: Option<i64>,
