@@ -74,6 +74,24 @@ pub(super) struct Commit {
     pub(super) committer_email: String,
 }
 
+/// Something that somebody did; here a push.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Event {
+    pub(super) author: User,
+    pub(super) push_data: Option<Push>,
+}
+
+/// Where a push put a branch.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Push {
+    #[serde(rename = "ref")]
+    pub(super) name: Option<String>,
+    pub(super) ref_type: Option<String>,
+    pub(super) commit_to: Option<String>,
+}
+
 /// An entry of a tree.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Item {

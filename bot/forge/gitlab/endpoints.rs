@@ -164,6 +164,14 @@ pub(super) fn merge_base(project: u64, a: &str, b: &str) -> Asked {
     })
 }
 
+/// The latest pushes to a project, by whomever.
+pub(super) fn pushes(project: u64) -> Asked {
+    Box::new(Own {
+        query: vec![("action", "pushed".to_owned()), ("per_page", "100".to_owned())],
+        ..own(Method::GET, format!("projects/{project}/events"))
+    })
+}
+
 /// Makes a commit and moves or creates a branch.
 pub(super) fn create_commit(project: u64, body: Value) -> Asked {
     own_write(Method::POST, format!("projects/{project}/repository/commits"), body)

@@ -45,8 +45,12 @@ impl GitLab {
             let put_back = base == head && noted.as_ref() != Some(&head);
             found.merged |= (change.merged || base == head) && !put_back;
             found.base = Some(base);
-            let unfinished = self.unfinished.lock().unwrap_or_else(PoisonError::into_inner);
-            found.unfinished_head = unfinished.get(branch).filter(|noted| **noted == head).cloned();
+            if noted.as_ref().is_some_and(|noted| *noted != head)
+                && found.request.as_ref().is_some_and(|request| request.open)
+                && self.pushed(branch, &head, &found.commits).await?
+            {
+                found.unfinished_head = Some(head);
+            }
         }
         if let (false, Some(noted)) = (found.merged, noted)
             && found.branch_head.as_ref() != Some(&noted)
@@ -57,6 +61,31 @@ impl GitLab {
             found.merged = change.is_some_and(|(base, change)| change.merged || base == noted);
         }
         Ok(found)
+    }
+
+    /// Whether the bot itself put the branch where it is, and was stopped before it wrote the text: it remembers so, or
+    /// GitLab does, which anybody's commit with the bot's address cannot forge.
+    async fn pushed(&self, branch: &str, head: &str, commits: &[FoundCommit]) -> Result<bool, ForgeError> {
+        let unfinished = {
+            let unfinished = self.unfinished.lock().unwrap_or_else(PoisonError::into_inner);
+            unfinished.get(branch).is_some_and(|noted| noted == head)
+        };
+        let own = self.identity().await?.emails;
+        let [only] = commits else { return Ok(unfinished) };
+        if unfinished || !only.emails.iter().all(|email| own.contains(email)) {
+            return Ok(unfinished);
+        }
+        let project = self.project().await?.id;
+        let what = self.on("reading the latest pushes");
+        let events: Option<Vec<dto::Event>> = self.client.find(&what, &endpoints::pushes(project)).await?;
+        let bot = self.account().await?.id;
+        Ok(events.unwrap_or_default().into_iter().any(|event| {
+            let push = event.push_data.unwrap_or_default();
+            event.author.id == bot
+                && push.ref_type.as_deref() == Some("branch")
+                && push.name.as_deref() == Some(branch)
+                && push.commit_to.as_deref() == Some(head)
+        }))
     }
 
     /// The merge request to show, and whether the bot made it: the bot's open one, else anybody's open one, else the

@@ -235,6 +235,24 @@ fn a_head_whose_text_was_not_written_yet_is_remembered() {
 }
 
 #[test]
+fn a_program_that_was_stopped_before_the_text_knows_its_head_from_gitlabs_own_notes() {
+    let mut story = Story::new();
+    let first = story.propose();
+    let head = story.publish(&[("apps/a.yaml", Some("gpu: 7\n"))]).unwrap();
+    story.restart();
+    assert_eq!(story.find().unfinished_head, Some(head.clone()));
+
+    // Anybody may write the bot's address on a commit; who pushed it is another question.
+    let mut state = story.forge.state();
+    let git = &state.infra().git;
+    git.git(&["update-ref", &format!("refs/heads/{BRANCH}"), &first]);
+    state.infra().pushes.retain(|push| push.to.as_ref() != Some(&first));
+    state.request_of(BRANCH).body = noting(&head);
+    drop(state);
+    assert_eq!(story.find().unfinished_head, None);
+}
+
+#[test]
 fn a_former_name_of_the_bot_is_its_own() {
     let story = Story::new();
     story.forge.state().infra().git.commit_as_human(BRANCH, &[("apps/a.yaml", "gpu: 0\n")], "Share");

@@ -13,8 +13,11 @@ fn error(status: u16) -> Reply {
     Reply::json(status, &json!({ "message": "500 Internal Server Error" }))
 }
 
+/// In words, and as a fault.
+type Lost = (&'static str, fn() -> Fault);
+
 /// What may become of a write whose answer says nothing.
-fn lost() -> [(&'static str, fn() -> Fault); 4] {
+fn lost() -> [Lost; 4] {
     [
         ("done, and no answer", || Fault::DropAfter),
         ("done, and an error", || Fault::RefuseAfter(error(502))),

@@ -49,7 +49,7 @@ impl Story {
     pub(super) fn of(git: BareRepo) -> Self {
         let forge = FakeForge::start(Face::GitLab, State::new(git));
         let mut token = tempfile::NamedTempFile::new().unwrap();
-        write!(token, "{TOKEN}\n").unwrap();
+        writeln!(token, "{TOKEN}").unwrap();
         let bot = adapter(&forge, &token);
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();

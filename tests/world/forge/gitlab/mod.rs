@@ -128,30 +128,39 @@ fn of_project(
     asked.path = known.path.clone();
     asked.role = role;
     asked.rest = asked.rest.split_off(2);
+    if name.contains("/repository/") && !asked.call.reads() {
+        let (path, user) = (asked.path.clone(), asked.user);
+        return state.pushing(&path, user, |state| in_project(state, &asked, name, broken));
+    }
+    in_project(state, &asked, name, broken)
+}
+
+fn in_project(state: &mut State, asked: &Asked<'_>, name: &str, broken: &mut Vec<String>) -> Reply {
     match name.split_once(" /projects/:id").expect("it is about a project") {
-        ("GET", "") => Reply::json(200, &shown::project(state, &asked)),
-        ("GET", "/protected_branches") => repository::protected(state, &asked),
-        ("GET", "/repository/branches") => repository::branches(state, &asked),
-        ("POST", "/repository/branches") => repository::create_branch(state, &asked),
-        ("GET", "/repository/branches/:branch") => repository::branch(state, &asked),
-        ("DELETE", "/repository/branches/:branch") => repository::delete_branch(state, &asked),
-        ("GET", "/repository/tree") => repository::tree(state, &asked),
-        ("GET", "/repository/archive.tar.gz") => repository::archive(state, &asked),
-        ("GET", "/repository/blobs/:sha/raw") => repository::blob(state, &asked),
-        ("GET", "/repository/merge_base") => repository::merge_base(state, &asked),
-        ("GET", "/repository/commits") => repository::commits(state, &asked),
-        ("GET", "/repository/commits/:sha") => repository::commit(state, &asked),
-        ("POST", "/repository/commits") => repository::create_commit(state, &asked, broken),
-        ("GET", "/merge_requests") => requests::list(state, &asked),
-        ("POST", "/merge_requests") => requests::create(state, &asked, broken),
-        ("GET", "/merge_requests/:iid") => requests::one(state, &asked),
-        ("PUT", "/merge_requests/:iid") => requests::edit(state, &asked, broken),
-        ("GET", "/merge_requests/:iid/approvals") => requests::approvals(state, &asked),
-        ("GET", "/merge_requests/:iid/notes") => requests::notes(state, &asked),
-        ("POST", "/merge_requests/:iid/notes") => requests::create_note(state, &asked, broken),
-        ("GET", "/merge_requests/:iid/notes/:note") => requests::note(state, &asked),
-        ("PUT", "/merge_requests/:iid/notes/:note") => requests::edit_note(state, &asked, broken),
-        ("DELETE", "/merge_requests/:iid/notes/:note") => requests::delete_note(state, &asked),
+        ("GET", "/events") => repository::pushes(state, asked),
+        ("GET", "") => Reply::json(200, &shown::project(state, asked)),
+        ("GET", "/protected_branches") => repository::protected(state, asked),
+        ("GET", "/repository/branches") => repository::branches(state, asked),
+        ("POST", "/repository/branches") => repository::create_branch(state, asked),
+        ("GET", "/repository/branches/:branch") => repository::branch(state, asked),
+        ("DELETE", "/repository/branches/:branch") => repository::delete_branch(state, asked),
+        ("GET", "/repository/tree") => repository::tree(state, asked),
+        ("GET", "/repository/archive.tar.gz") => repository::archive(state, asked),
+        ("GET", "/repository/blobs/:sha/raw") => repository::blob(state, asked),
+        ("GET", "/repository/merge_base") => repository::merge_base(state, asked),
+        ("GET", "/repository/commits") => repository::commits(state, asked),
+        ("GET", "/repository/commits/:sha") => repository::commit(state, asked),
+        ("POST", "/repository/commits") => repository::create_commit(state, asked, broken),
+        ("GET", "/merge_requests") => requests::list(state, asked),
+        ("POST", "/merge_requests") => requests::create(state, asked, broken),
+        ("GET", "/merge_requests/:iid") => requests::one(state, asked),
+        ("PUT", "/merge_requests/:iid") => requests::edit(state, asked, broken),
+        ("GET", "/merge_requests/:iid/approvals") => requests::approvals(state, asked),
+        ("GET", "/merge_requests/:iid/notes") => requests::notes(state, asked),
+        ("POST", "/merge_requests/:iid/notes") => requests::create_note(state, asked, broken),
+        ("GET", "/merge_requests/:iid/notes/:note") => requests::note(state, asked),
+        ("PUT", "/merge_requests/:iid/notes/:note") => requests::edit_note(state, asked, broken),
+        ("DELETE", "/merge_requests/:iid/notes/:note") => requests::delete_note(state, asked),
         _ => no_endpoint(asked.call, broken),
     }
 }

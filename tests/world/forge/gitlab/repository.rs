@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 use super::super::git_http::from_base64;
-use super::super::state::{Repository, Role, State};
+use super::super::state::{Push, Repository, Role, State, time};
 use super::{Asked, Reply, by_keyset, paged, refused, shown};
 
 pub(super) fn protected(state: &State, asked: &Asked<'_>) -> Reply {
@@ -225,6 +225,41 @@ pub(super) fn create_commit(state: &mut State, asked: &Asked<'_>, broken: &mut V
     let made = String::from_utf8_lossy(&made).trim().to_owned();
     repository.git.git(&["update-ref", &format!("refs/heads/{branch}"), &made]);
     Reply::json(201, &shown::commit(state, repository, &made).expect("just made"))
+}
+
+/// What was pushed, the latest first.
+pub(super) fn pushes(state: &State, asked: &Asked<'_>) -> Reply {
+    let repository = asked.repository(state);
+    let push = |(at, push): (usize, &Push)| {
+        let (action, name) = match (&push.from, &push.to) {
+            (None, _) => ("created", "pushed new"),
+            (_, None) => ("removed", "deleted"),
+            _ => ("pushed", "pushed to"),
+        };
+        json!({
+            "id": at + 1,
+            "project_id": repository.id,
+            "action_name": name,
+            "target_id": null,
+            "target_type": null,
+            "author_id": push.user,
+            "author_username": state.users[&push.user].login,
+            "author": shown::account(state, push.user, false),
+            "created_at": time(push.at),
+            "push_data": {
+                "commit_count": 1,
+                "action": action,
+                "ref_type": "branch",
+                "commit_from": push.from,
+                "commit_to": push.to,
+                "ref": push.branch,
+                "commit_title": null,
+            },
+        })
+    };
+    let mut all: Vec<Value> = repository.pushes.iter().enumerate().map(push).collect();
+    all.reverse();
+    paged(state, asked, all)
 }
 
 fn text<'a>(value: &'a Value, name: &str) -> &'a str {
