@@ -2,6 +2,8 @@
 //!
 //! What the commands are for is the question of the forge that calls them.
 
+pub(super) mod remote;
+
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -309,7 +311,8 @@ impl Git {
             lines.extend_from_slice(format!("{mode} {id}\t{path}\0").as_bytes());
         }
         self.ask(&["update-index", "-z", "--index-info"], &env, Some(&lines))?;
-        let id = self.ask(&["write-tree"], &env, None)?;
+        // A copy that was fetched without the contents of files has none to look at.
+        let id = self.ask(&["write-tree", "--missing-ok"], &env, None)?;
         Ok(String::from_utf8_lossy(&id).trim().to_owned())
     }
 

@@ -19,3 +19,5 @@ mod fleet;
 mod slices;
 
 mod rendered;
+
+mod forge_gitlab;

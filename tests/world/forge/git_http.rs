@@ -33,7 +33,12 @@ pub(crate) fn answer(state: &mut State, call: &Call) -> Reply {
     let protected: Vec<String> =
         repository.git.branches().into_iter().filter(|name| repository.protects(name)).collect();
     let before: Vec<_> = protected.iter().map(|name| repository.git.head(name)).collect();
-    let reply = backend(repository.git.path(), call, &rest);
+    let folder = repository.git.path().to_path_buf();
+    let reply = match rest.as_str() {
+        "/git-receive-pack" => state.pushing(&path, user, |_| backend(&folder, call, &rest)),
+        _ => backend(&folder, call, &rest),
+    };
+    let repository = &state.repositories[&path];
     for (name, head) in protected.iter().zip(before) {
         assert_eq!(repository.git.head(name), head, "the protected branch `{name}` was pushed to");
     }

@@ -110,6 +110,8 @@ impl Request {
             comments: Vec::new(),
             last_head: None,
             merging: false,
+            fork: None,
+            unchecked: 0,
             created: now,
             updated: now,
             closed: None,

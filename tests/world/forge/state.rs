@@ -74,6 +74,19 @@ pub(crate) struct Repository {
     pub(crate) issues: Vec<Issue>,
     /// States reported for a commit.
     pub(crate) statuses: Vec<Status>,
+    /// Who put which branch where, oldest first.
+    pub(crate) pushes: Vec<Push>,
+}
+
+/// A branch that was put somewhere, over the API or by git.
+#[derive(Clone, Debug)]
+pub(crate) struct Push {
+    pub(crate) user: u64,
+    pub(crate) branch: String,
+    pub(crate) from: Option<String>,
+    /// `None`: it was deleted.
+    pub(crate) to: Option<String>,
+    pub(crate) at: i64,
 }
 
 /// A merge request.
@@ -96,6 +109,10 @@ pub(crate) struct Request {
     pub(crate) last_head: Option<String>,
     /// It is being merged: in a queue, or waiting for its pipeline.
     pub(crate) merging: bool,
+    /// Number of the fork that its branch is in, if it is not in the repository itself.
+    pub(crate) fork: Option<u64>,
+    /// How many more looks find the forge still working out whether it can be merged.
+    pub(crate) unchecked: u32,
     pub(crate) created: i64,
     pub(crate) updated: i64,
     pub(crate) closed: Option<i64>,
@@ -191,6 +208,7 @@ impl State {
             requests: Vec::new(),
             issues: Vec::new(),
             statuses: Vec::new(),
+            pushes: Vec::new(),
         };
         self.repositories.insert(path.to_owned(), repository);
     }
@@ -215,6 +233,30 @@ impl State {
     /// The account that a login stands for.
     pub(crate) fn user_named(&self, login: &str) -> Option<&User> {
         self.users.values().find(|user| user.login.eq_ignore_ascii_case(login))
+    }
+}
+
+impl State {
+    /// Does something to the branches of a repository, and notes who put which where.
+    pub(crate) fn pushing<T>(&mut self, path: &str, user: u64, act: impl FnOnce(&mut Self) -> T) -> T {
+        let heads = |state: &Self| -> BTreeMap<String, String> {
+            let git = &state.repositories[path].git;
+            git.branches().into_iter().filter_map(|name| Some((name.clone(), git.head(&name)?))).collect()
+        };
+        let before = heads(self);
+        let done = act(self);
+        let (after, at) = (heads(self), self.clock);
+        let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+        let moved = names.into_iter().filter(|name| before.get(*name) != after.get(*name)).map(|name| Push {
+            user,
+            branch: name.clone(),
+            from: before.get(name).cloned(),
+            to: after.get(name).cloned(),
+            at,
+        });
+        let moved: Vec<Push> = moved.collect();
+        self.repositories.get_mut(path).expect("it is there").pushes.extend(moved);
+        done
     }
 }
 

@@ -1,0 +1,176 @@
+//! A repository on a server: fetched from and pushed to over HTTP, with nothing secret in an argument or an address.
+//!
+//! A push is the one way on some forges to move a branch only if nobody else did meanwhile.
+
+use std::path::PathBuf;
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use secrecy::{ExposeSecret as _, SecretString};
+
+use super::Git;
+use crate::forge::ForgeError;
+
+/// Most characters of git's complaint in a message.
+const MOST_DETAIL: usize = 300;
+
+/// Where the environment says how to get out.
+const PROXIES: [&str; 8] = [
+    "http_proxy",
+    "HTTP_PROXY",
+    "https_proxy",
+    "HTTPS_PROXY",
+    "all_proxy",
+    "ALL_PROXY",
+    "no_proxy",
+    "NO_PROXY",
+];
+
+/// A repository on a server.
+pub(in crate::forge) struct Remote {
+    /// `https://HOST/group/project.git`; plain `http` only for this machine.
+    pub(in crate::forge) url: String,
+    /// Value of the header `Authorization`.
+    pub(in crate::forge) authorization: SecretString,
+    /// PEM file with the certificate authorities to trust.
+    pub(in crate::forge) ca_file: Option<PathBuf>,
+    /// How long one command may take.
+    pub(in crate::forge) timeout: Duration,
+}
+
+/// What became of a push.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::forge) enum Pushed {
+    /// The branch is where it was to be put.
+    Done,
+    /// The branch was not where it was said to be; it is untouched.
+    Stale,
+    /// The server would not have it, in its own words.
+    Refused(String),
+}
+
+impl Git {
+    /// Brings `commit` and its folders here, without the contents of files and without its history.
+    ///
+    /// # Errors
+    /// When that is not possible, for whatever reason.
+    pub(in crate::forge) async fn fetch(&self, remote: &Remote, commit: &str) -> Result<(), ForgeError> {
+        super::refuse_options(commit)?;
+        let arguments = [
+            "fetch",
+            "--quiet",
+            "--depth=1",
+            "--filter=blob:none",
+            "--no-tags",
+            "--no-write-fetch-head",
+            "--",
+            &remote.url,
+            commit,
+        ];
+        let output = self.speak(remote, &arguments).await?;
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(ForgeError::Failed {
+            what: format!("`git fetch` of {commit} from {} failed: {}", remote.url, complaint(&output)),
+            cause: None,
+        })
+    }
+
+    /// Moves `branch` from `expected` to `new`, or deletes it, in one step or not at all.
+    ///
+    /// # Errors
+    /// When it is not known what became of it.
+    pub(in crate::forge) async fn push(
+        &self,
+        remote: &Remote,
+        branch: &str,
+        expected: &str,
+        new: Option<&str>,
+    ) -> Result<Pushed, ForgeError> {
+        let name = format!("refs/heads/{branch}");
+        let lease = format!("--force-with-lease={name}:{expected}");
+        let order = format!("{}:{name}", new.unwrap_or_default());
+        // A thin pack is made from contents that were left on the server.
+        let arguments =
+            ["push", "--porcelain", "--no-thin", "--no-verify", &lease, "--", &remote.url, &order];
+        let output = self.speak(remote, &arguments).await?;
+        if output.status.success() {
+            return Ok(Pushed::Done);
+        }
+        let told = String::from_utf8_lossy(&output.stdout);
+        let line =
+            told.lines().find_map(|line| line.strip_prefix("!\t")?.split('\t').nth(1)).unwrap_or_default();
+        let faster = [
+            "stale info",
+            "cannot lock ref",
+            "failed to update ref",
+            "fetch first",
+            "remote ref does not exist",
+        ];
+        if faster.iter().any(|sign| line.contains(sign)) {
+            return Ok(Pushed::Stale);
+        }
+        if line.starts_with("[rejected]") || line.starts_with("[remote rejected]") {
+            return Ok(Pushed::Refused(format!("{line} {}", complaint(&output)).trim().to_owned()));
+        }
+        Err(ForgeError::Unanswered {
+            what: format!("`git push` of `{branch}` to {}: {}", remote.url, complaint(&output)),
+            cause: None,
+        })
+    }
+
+    /// Runs one command that speaks to the server.
+    async fn speak(&self, remote: &Remote, arguments: &[&str]) -> Result<Output, ForgeError> {
+        let verb = arguments.first().copied().unwrap_or_default();
+        let unanswered = |cause: Option<std::io::Error>| ForgeError::Unanswered {
+            what: format!("`git {verb}` with {}, within {} s", remote.url, remote.timeout.as_secs()),
+            cause: cause.map(Into::into),
+        };
+        let mut command = self.command();
+        // Our own address is `http` only where that stays on this machine.
+        let protocol = if remote.url.starts_with("http://") { "http" } else { "https" };
+        command.env("GIT_ALLOW_PROTOCOL", protocol);
+        for name in PROXIES {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        let header = format!("Authorization: {}", remote.authorization.expose_secret());
+        let seconds = remote.timeout.as_secs().max(1).to_string();
+        let ca_file = remote.ca_file.as_ref().map(|path| path.display().to_string());
+        let mut settings = vec![
+            ("http.extraHeader", header.as_str()),
+            // The header would go along.
+            ("http.followRedirects", "false"),
+            ("http.lowSpeedLimit", "1"),
+            ("http.lowSpeedTime", &seconds),
+            ("credential.helper", ""),
+            // The server knows the base although no branch may be at it any more; without this all of it is sent back.
+            ("push.negotiate", "true"),
+        ];
+        settings.extend(ca_file.as_deref().map(|path| ("http.sslCAInfo", path)));
+        command.env("GIT_CONFIG_COUNT", settings.len().to_string());
+        for (at, (name, value)) in settings.iter().enumerate() {
+            command.env(format!("GIT_CONFIG_KEY_{at}"), name).env(format!("GIT_CONFIG_VALUE_{at}"), value);
+        }
+        command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut command = tokio::process::Command::from(command);
+        let running = command.kill_on_drop(true).output();
+        match tokio::time::timeout(remote.timeout, running).await {
+            Ok(Ok(output)) => Ok(output),
+            Ok(Err(cause)) => Err(ForgeError::Failed {
+                what: format!("cannot run `git {verb}`"),
+                cause: Some(Box::new(cause)),
+            }),
+            Err(_) => Err(unanswered(None)),
+        }
+    }
+}
+
+/// What git and the server said, on one line.
+fn complaint(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr);
+    let plain: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    plain.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MOST_DETAIL).collect()
+}

@@ -1,0 +1,277 @@
+//! What GitLab's answers look like: the fields that are needed, and no word about the rest.
+
+use serde::Deserialize;
+
+/// An account. Its addresses are shown to itself only.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct User {
+    pub(super) id: u64,
+    pub(super) username: String,
+    pub(super) email: Option<String>,
+    pub(super) public_email: Option<String>,
+    pub(super) commit_email: Option<String>,
+}
+
+/// A project.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Project {
+    pub(super) id: u64,
+    pub(super) path_with_namespace: String,
+    pub(super) default_branch: Option<String>,
+    pub(super) archived: bool,
+    pub(super) empty_repo: bool,
+    /// Old servers say this one only.
+    pub(super) merge_requests_enabled: Option<bool>,
+    pub(super) merge_requests_access_level: Option<String>,
+    pub(super) repository_access_level: Option<String>,
+    pub(super) permissions: Permissions,
+}
+
+/// What the account may do in a project: by being a member of it, and of its group.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Permissions {
+    pub(super) project_access: Option<Access>,
+    pub(super) group_access: Option<Access>,
+}
+
+/// 10 guest, 20 reporter, 30 developer, 40 maintainer, 50 owner.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Access {
+    pub(super) access_level: u32,
+}
+
+/// A protected branch, or a pattern of such.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Protected {
+    pub(super) name: String,
+}
+
+/// A branch with its head.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Branch {
+    pub(super) name: String,
+    pub(super) commit: Commit,
+    #[serde(default)]
+    pub(super) protected: bool,
+}
+
+/// A commit.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(super) struct Commit {
+    pub(super) id: String,
+    #[serde(default)]
+    pub(super) parent_ids: Vec<String>,
+    #[serde(default)]
+    pub(super) message: String,
+    #[serde(default)]
+    pub(super) author_email: String,
+    #[serde(default)]
+    pub(super) committer_email: String,
+}
+
+/// Something that somebody did; here a push.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Event {
+    pub(super) author: User,
+    pub(super) push_data: Option<Push>,
+}
+
+/// Where a push put a branch.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Push {
+    #[serde(rename = "ref")]
+    pub(super) name: Option<String>,
+    pub(super) ref_type: Option<String>,
+    pub(super) commit_to: Option<String>,
+}
+
+/// An entry of a tree.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Item {
+    pub(super) id: String,
+    pub(super) path: String,
+    pub(super) mode: String,
+}
+
+/// A merge request. `prepared_at` and `diff_refs` are null for a while after it was made, and nothing here needs them.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(super) struct MergeRequest {
+    pub(super) iid: u64,
+    pub(super) title: String,
+    pub(super) state: String,
+    pub(super) target_branch: String,
+    #[serde(default)]
+    pub(super) description: Option<String>,
+    /// `None`: the fork that it came from is gone.
+    #[serde(default)]
+    pub(super) source_project_id: Option<u64>,
+    #[serde(default)]
+    pub(super) author: User,
+    #[serde(default)]
+    pub(super) labels: Vec<String>,
+    #[serde(default)]
+    pub(super) draft: Option<bool>,
+    #[serde(default)]
+    pub(super) work_in_progress: Option<bool>,
+    #[serde(default)]
+    pub(super) merge_when_pipeline_succeeds: Option<bool>,
+    #[serde(default)]
+    pub(super) has_conflicts: Option<bool>,
+    #[serde(default)]
+    pub(super) merge_status: Option<String>,
+    #[serde(default)]
+    pub(super) detailed_merge_status: Option<String>,
+    #[serde(default)]
+    pub(super) web_url: String,
+}
+
+impl MergeRequest {
+    pub(super) fn is_open(&self) -> bool {
+        // `locked` is open, and being merged right now.
+        self.state == "opened" || self.state == "locked"
+    }
+
+    pub(super) fn body(&self) -> &str {
+        self.description.as_deref().unwrap_or_default()
+    }
+
+    /// Marked as not ready. Old servers have `work_in_progress` only.
+    pub(super) fn is_draft(&self) -> bool {
+        self.draft.or(self.work_in_progress).unwrap_or_else(|| bare(&self.title) != self.title)
+    }
+
+    /// Why its branch must not move now.
+    pub(super) fn held(&self) -> Option<String> {
+        if self.state == "locked" {
+            return Some("it is being merged right now".into());
+        }
+        if self.merge_when_pipeline_succeeds == Some(true) {
+            return Some("it is set to be merged by itself, or in the merge train".into());
+        }
+        let hold = self.labels.iter().find(|label| label.eq_ignore_ascii_case(HOLD));
+        hold.map(|label| format!("it carries the label `{label}`"))
+    }
+
+    /// Whether GitLab has yet to find out if it can be merged.
+    pub(super) fn is_being_checked(&self) -> bool {
+        let known = self.detailed_merge_status.as_deref().or(self.merge_status.as_deref());
+        matches!(
+            known,
+            Some(
+                "unchecked"
+                    | "checking"
+                    | "preparing"
+                    | "cannot_be_merged_recheck"
+                    | "cannot_be_merged_rechecking"
+            )
+        )
+    }
+
+    /// It cannot be merged as it is. What is not known yet is no conflict.
+    pub(super) fn conflicts(&self) -> bool {
+        if self.is_being_checked() {
+            return false;
+        }
+        self.has_conflicts == Some(true) || self.detailed_merge_status.as_deref() == Some("conflict")
+    }
+}
+
+/// The label by which people ask the bot to leave the branch alone.
+const HOLD: &str = "slicewright/hold";
+
+/// Who approved a merge request.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Approvals {
+    pub(super) approved_by: Vec<Approval>,
+}
+
+/// One approval. GitLab takes them back when the branch moves, or lets them stand for what is there then.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Approval {
+    pub(super) user: User,
+}
+
+/// A comment, or a line about what happened (`system`).
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(super) struct Note {
+    pub(super) id: u64,
+    #[serde(default)]
+    pub(super) body: String,
+    #[serde(default)]
+    pub(super) author: User,
+    #[serde(default)]
+    pub(super) system: bool,
+}
+
+/// What GitLab puts in front of a draft's title.
+const DRAFT: &str = "Draft: ";
+
+/// A title without the marks of a draft, which GitLab knows in several spellings.
+pub(super) fn bare(title: &str) -> &str {
+    let mut rest = title.trim();
+    while let Some(less) = ["draft:", "[draft]", "(draft)", "wip:", "[wip]"].iter().find_map(|mark| {
+        let start = rest.get(..mark.len())?;
+        start.eq_ignore_ascii_case(mark).then(|| rest[mark.len()..].trim_start())
+    }) {
+        rest = less;
+    }
+    rest
+}
+
+/// The title that GitLab takes for a draft, or for none.
+pub(super) fn marked(title: &str, draft: bool) -> String {
+    if draft { format!("{DRAFT}{}", bare(title)) } else { bare(title).to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_is_bare_in_every_spelling_of_a_draft() {
+        for title in
+            ["Share", "Draft: Share", "draft:Share", "[Draft] Share", "(Draft) Share", "WIP: Draft: Share"]
+        {
+            assert_eq!(bare(title), "Share");
+        }
+        assert_eq!(bare("Drafting rules"), "Drafting rules");
+        assert_eq!(bare("Dräft: x"), "Dräft: x");
+        assert_eq!(marked("Share", true), "Draft: Share");
+        assert_eq!(marked("Draft: Share", true), "Draft: Share");
+        assert_eq!(marked("Draft: Share", false), "Share");
+    }
+
+    #[test]
+    fn what_is_not_known_yet_is_no_conflict() {
+        let request = |status: &str, conflicts| MergeRequest {
+            detailed_merge_status: Some(status.into()),
+            has_conflicts: Some(conflicts),
+            ..MergeRequest::default()
+        };
+        assert!(request("conflict", true).conflicts());
+        assert!(request("not_approved", true).conflicts());
+        assert!(!request("checking", true).conflicts());
+        assert!(request("checking", true).is_being_checked());
+        assert!(!request("mergeable", false).conflicts());
+    }
+
+    #[test]
+    fn a_merge_request_that_is_being_merged_is_held() {
+        let request = MergeRequest { state: "opened".into(), ..MergeRequest::default() };
+        assert_eq!(request.held(), None);
+        assert!(MergeRequest { state: "locked".into(), ..request.clone() }.held().is_some());
+        assert!(
+            MergeRequest { merge_when_pipeline_succeeds: Some(true), ..request.clone() }.held().is_some()
+        );
+        assert!(MergeRequest { labels: vec!["slicewright/hold".into()], ..request }.held().is_some());
+    }
+}

@@ -1,0 +1,250 @@
+//! The endpoints that are asked: those of the `gitlab` crate where they fit, else our own.
+//!
+//! Our own are those that the crate sends in another way than GitLab's pages say: it puts the parameters of the tree
+//! into the body of a GET, which proxies drop; it leaves the slashes in the name of a branch to delete; and it sends
+//! commits, merge requests and comments as forms, which are limited in size and number of fields.
+
+use std::borrow::Cow;
+
+use gitlab::api::projects::merge_requests::approvals::MergeRequestApprovals;
+use gitlab::api::projects::merge_requests::notes::MergeRequestNotes;
+use gitlab::api::projects::merge_requests::{MergeRequest, MergeRequestScope, MergeRequests};
+use gitlab::api::projects::protected_branches::ProtectedBranches;
+use gitlab::api::projects::repository::branches::{Branch, Branches};
+use gitlab::api::projects::repository::commits::{Commit, Commits, CommitsOrder};
+use gitlab::api::projects::repository::{Archive, ArchiveFormat};
+use gitlab::api::users::{CurrentUser, Users};
+use gitlab::api::{BodyError, Endpoint, QueryParams, projects};
+use reqwest::Method;
+use serde_json::Value;
+
+use crate::forge::ForgeError;
+
+/// Something to ask.
+pub(super) type Asked = Box<dyn Endpoint + Send + Sync>;
+
+/// An endpoint of our own; a body goes as JSON.
+#[derive(Clone, Debug)]
+struct Own {
+    method: Method,
+    path: String,
+    query: Vec<(&'static str, String)>,
+    body: Option<Value>,
+}
+
+impl Endpoint for Own {
+    fn method(&self) -> Method {
+        self.method.clone()
+    }
+
+    fn endpoint(&self) -> Cow<'static, str> {
+        self.path.clone().into()
+    }
+
+    fn parameters(&self) -> QueryParams<'_> {
+        let mut parameters = QueryParams::default();
+        for (name, value) in &self.query {
+            parameters.push(*name, value);
+        }
+        parameters
+    }
+
+    fn body(&self) -> Result<Option<(&'static str, Vec<u8>)>, BodyError> {
+        self.body.as_ref().map_or(Ok(None), gitlab::api::JsonParams::into_body)
+    }
+}
+
+fn own(method: Method, path: String) -> Own {
+    Own { method, path, query: Vec::new(), body: None }
+}
+
+fn own_write(method: Method, path: String, body: Value) -> Asked {
+    Box::new(Own { body: Some(body), ..own(method, path) })
+}
+
+/// What a builder of the crate made; it fails when a field is missing only.
+fn built<E, X>(endpoint: Result<E, X>) -> Result<Asked, ForgeError>
+where
+    E: Endpoint + Send + Sync + 'static,
+    X: std::error::Error + Send + Sync + 'static,
+{
+    match endpoint {
+        Ok(endpoint) => Ok(Box::new(endpoint)),
+        Err(cause) => Err(ForgeError::Failed {
+            what: "a question to GitLab cannot be asked".into(),
+            cause: Some(Box::new(cause)),
+        }),
+    }
+}
+
+/// `text` as one part of a path.
+pub(super) fn escaped(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let escape = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    text.bytes().map(escape).collect()
+}
+
+/// The account of the token.
+pub(super) fn current_user() -> Result<Asked, ForgeError> {
+    built(CurrentUser::builder().build())
+}
+
+/// The account with a name.
+pub(super) fn user_named(name: &str) -> Result<Asked, ForgeError> {
+    built(Users::builder().username(name.to_owned()).build())
+}
+
+/// A project by its path: the only question that names the path, since some proxies decode its slashes.
+pub(super) fn project(path: &str) -> Result<Asked, ForgeError> {
+    built(projects::Project::builder().project(path.to_owned()).build())
+}
+
+/// The patterns of protected branches.
+pub(super) fn protected_branches(project: u64) -> Result<Asked, ForgeError> {
+    built(ProtectedBranches::builder().project(project).build())
+}
+
+/// One branch.
+pub(super) fn branch(project: u64, name: &str) -> Result<Asked, ForgeError> {
+    built(Branch::builder().project(project).branch(name.to_owned()).build())
+}
+
+/// The branches with these names, in one answer. A server that does not know the parameter lists all of them.
+pub(super) fn branches(project: u64, names: &[&str]) -> Result<Asked, ForgeError> {
+    let plain = |c: char| c.is_alphanumeric() || "-_/".contains(c);
+    let literal = |name: &&str| -> String {
+        name.chars().map(|c| if plain(c) { c.to_string() } else { format!("\\{c}") }).collect()
+    };
+    let names: Vec<String> = names.iter().map(literal).collect();
+    built(Branches::builder().project(project).regex(format!("^({})$", names.join("|"))).build())
+}
+
+/// Deletes a branch, whatever its head is.
+pub(super) fn delete_branch(project: u64, name: &str) -> Asked {
+    Box::new(own(Method::DELETE, format!("projects/{project}/repository/branches/{}", escaped(name))))
+}
+
+/// Every entry of a commit's tree.
+pub(super) fn tree(project: u64, commit: &str) -> Asked {
+    let query = [("ref", commit), ("recursive", "true"), ("pagination", "keyset")];
+    Box::new(Own {
+        query: query.map(|(name, value)| (name, value.to_owned())).into(),
+        ..own(Method::GET, format!("projects/{project}/repository/tree"))
+    })
+}
+
+/// All files of a commit, packed; Git LFS pointers as they stand in it.
+pub(super) fn archive(project: u64, commit: &str) -> Result<Asked, ForgeError> {
+    let mut archive = Archive::builder();
+    archive.project(project).format(ArchiveFormat::TarGz).sha(commit.to_owned()).include_lfs_blobs(false);
+    built(archive.build())
+}
+
+/// The content of one file by its object id.
+pub(super) fn blob(project: u64, id: &str) -> Asked {
+    Box::new(own(Method::GET, format!("projects/{project}/repository/blobs/{}/raw", escaped(id))))
+}
+
+/// One commit.
+pub(super) fn commit(project: u64, id: &str) -> Result<Asked, ForgeError> {
+    built(Commit::builder().project(project).commit(id.to_owned()).stats(false).build())
+}
+
+/// Commits of `to` that `from` does not have, the latest first.
+pub(super) fn commits(project: u64, from: &str, to: &str) -> Result<Asked, ForgeError> {
+    let range = format!("{from}..{to}");
+    built(Commits::builder().project(project).ref_name(range).order(CommitsOrder::Topo).build())
+}
+
+/// The best common ancestor.
+pub(super) fn merge_base(project: u64, a: &str, b: &str) -> Asked {
+    Box::new(Own {
+        query: vec![("refs[]", a.to_owned()), ("refs[]", b.to_owned())],
+        ..own(Method::GET, format!("projects/{project}/repository/merge_base"))
+    })
+}
+
+/// The latest pushes to a project, by whomever.
+pub(super) fn pushes(project: u64) -> Asked {
+    Box::new(Own {
+        query: vec![("action", "pushed".to_owned()), ("per_page", "100".to_owned())],
+        ..own(Method::GET, format!("projects/{project}/events"))
+    })
+}
+
+/// Makes a commit and moves or creates a branch.
+pub(super) fn create_commit(project: u64, body: Value) -> Asked {
+    own_write(Method::POST, format!("projects/{project}/repository/commits"), body)
+}
+
+/// Merge requests from a branch of this name, in whatever state, from forks too.
+pub(super) fn merge_requests(project: u64, branch: &str) -> Result<Asked, ForgeError> {
+    let mut requests = MergeRequests::builder();
+    requests.project(project).source_branch(branch.to_owned()).scope(MergeRequestScope::All);
+    // Without it a list says what was known of conflicts when somebody last opened the merge request's page.
+    requests.with_merge_status_recheck(true);
+    built(requests.build())
+}
+
+/// One merge request.
+pub(super) fn merge_request(project: u64, number: u64) -> Result<Asked, ForgeError> {
+    built(MergeRequest::builder().project(project).merge_request(number).build())
+}
+
+/// Who approved a merge request.
+pub(super) fn approvals(project: u64, number: u64) -> Result<Asked, ForgeError> {
+    built(MergeRequestApprovals::builder().project(project).merge_request(number).build())
+}
+
+/// Opens a merge request.
+pub(super) fn create_merge_request(project: u64, body: Value) -> Asked {
+    own_write(Method::POST, format!("projects/{project}/merge_requests"), body)
+}
+
+/// Changes a merge request.
+pub(super) fn edit_merge_request(project: u64, number: u64, body: Value) -> Asked {
+    own_write(Method::PUT, format!("projects/{project}/merge_requests/{number}"), body)
+}
+
+/// Comments on a merge request.
+pub(super) fn notes(project: u64, number: u64) -> Result<Asked, ForgeError> {
+    built(MergeRequestNotes::builder().project(project).merge_request(number).build())
+}
+
+/// Writes a comment.
+pub(super) fn create_note(project: u64, number: u64, text: &str) -> Asked {
+    let body = serde_json::json!({ "body": text });
+    own_write(Method::POST, format!("projects/{project}/merge_requests/{number}/notes"), body)
+}
+
+/// Changes a comment.
+pub(super) fn edit_note(project: u64, number: u64, note: u64, text: &str) -> Asked {
+    let body = serde_json::json!({ "body": text });
+    own_write(Method::PUT, format!("projects/{project}/merge_requests/{number}/notes/{note}"), body)
+}
+
+/// Removes a comment.
+pub(super) fn delete_note(project: u64, number: u64, note: u64) -> Asked {
+    Box::new(own(Method::DELETE, format!("projects/{project}/merge_requests/{number}/notes/{note}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_branch_is_one_part_of_a_path() {
+        let path = delete_branch(7, "slicewright/dc1/a#b").endpoint().into_owned();
+        assert_eq!(path, "projects/7/repository/branches/slicewright%2Fdc1%2Fa%23b");
+        let path = branch(7, "slicewright/dc1/a#b").unwrap().endpoint().into_owned();
+        assert_eq!(path, "projects/7/repository/branches/slicewright%2Fdc1%2Fa%23b");
+    }
+
+    #[test]
+    fn branches_are_asked_for_by_their_whole_names() {
+        let mut url = reqwest::Url::parse("https://gitlab.example.com/").unwrap();
+        branches(7, &["main", "v1.2/x"]).unwrap().parameters().add_to_url(&mut url);
+        let asked: Vec<_> = url.query_pairs().into_owned().collect();
+        assert_eq!(asked, [("regex".to_owned(), r"^(main|v1\.2/x)$".to_owned())]);
+    }
+}

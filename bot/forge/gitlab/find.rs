@@ -1,0 +1,225 @@
+//! What is there of a proposal.
+//!
+//! Asked again, an unchanged proposal costs three reads that say "as before": branches, merge requests, approvals.
+//! Everything else is known by the id of a commit or of an object.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
+
+use slicewright_core::review::metadata::Metadata;
+
+use super::{GitLab, check_branch, dto, endpoints};
+use crate::forge::content::{Entry, Listing};
+use crate::forge::remote::compare::{Change, compare, merges_only};
+use crate::forge::{Forge as _, ForgeError, Found, FoundCommit, FoundRequest};
+
+/// How often a merge request is looked at again while GitLab is still finding out whether it has conflicts.
+const MOST_LOOKS: usize = 2;
+
+impl GitLab {
+    /// What is there for `branch`.
+    pub(super) async fn proposal(&self, branch: &str) -> Result<Found, ForgeError> {
+        check_branch(branch)?;
+        let main_name = self.base_branch().await?;
+        let heads = self.heads(&[&main_name, branch]).await?;
+        let main = heads
+            .get(&main_name)
+            .cloned()
+            .ok_or_else(|| ForgeError::NotFound { what: self.on(&format!("branch `{main_name}`")) })?;
+        let mut found = Found { branch_head: heads.get(branch).cloned(), ..Found::default() };
+        let mut noted = None;
+        if let Some((request, by_bot)) = self.shown_request(branch).await? {
+            noted = Metadata::parse(request.body()).filter(|_| by_bot).map(|noted| noted.head);
+            found.merged = by_bot && request.state == "merged";
+            found.request = Some(self.observed(request, by_bot).await?);
+        }
+        if let Some(head) = found.branch_head.clone() {
+            let (base, change) = self.change_of(&head, &main).await?.ok_or_else(|| ForgeError::Failed {
+                what: self.on(&format!("branch `{branch}` has no commit in common with the default branch")),
+                cause: None,
+            })?;
+            found.commits = self.foreign_to(&main, &head).await?;
+            found.changed = self.contents(&change.files).await?;
+            found.stale = change.stale;
+            // A branch that a person put back to a commit of the default branch is not a merged proposal.
+            let put_back = base == head && noted.as_ref() != Some(&head);
+            found.merged |= (change.merged || base == head) && !put_back;
+            found.base = Some(base);
+            if noted.as_ref().is_some_and(|noted| *noted != head)
+                && found.request.as_ref().is_some_and(|request| request.open)
+                && self.pushed(branch, &head, &found.commits).await?
+            {
+                found.unfinished_head = Some(head);
+            }
+        }
+        if let (false, Some(noted)) = (found.merged, noted)
+            && found.branch_head.as_ref() != Some(&noted)
+            && is_id(&noted)
+            && self.commit(&noted).await?.is_some()
+        {
+            let change = self.change_of(&noted, &main).await?;
+            found.merged = change.is_some_and(|(base, change)| change.merged || base == noted);
+        }
+        Ok(found)
+    }
+
+    /// Whether the bot itself put the branch where it is, and was stopped before it wrote the text: it remembers so, or
+    /// GitLab does, which anybody's commit with the bot's address cannot forge.
+    async fn pushed(&self, branch: &str, head: &str, commits: &[FoundCommit]) -> Result<bool, ForgeError> {
+        let unfinished = {
+            let unfinished = self.unfinished.lock().unwrap_or_else(PoisonError::into_inner);
+            unfinished.get(branch).is_some_and(|noted| noted == head)
+        };
+        let own = self.identity().await?.emails;
+        let [only] = commits else { return Ok(unfinished) };
+        if unfinished || !only.emails.iter().all(|email| own.contains(email)) {
+            return Ok(unfinished);
+        }
+        let project = self.project().await?.id;
+        let what = self.on("reading the latest pushes");
+        let events: Option<Vec<dto::Event>> = self.client.find(&what, &endpoints::pushes(project)).await?;
+        let bot = self.account().await?.id;
+        Ok(events.unwrap_or_default().into_iter().any(|event| {
+            let push = event.push_data.unwrap_or_default();
+            event.author.id == bot
+                && push.ref_type.as_deref() == Some("branch")
+                && push.name.as_deref() == Some(branch)
+                && push.commit_to.as_deref() == Some(head)
+        }))
+    }
+
+    /// The merge request to show, and whether the bot made it: the bot's open one, else anybody's open one, else the
+    /// bot's last one.
+    async fn shown_request(&self, branch: &str) -> Result<Option<(dto::MergeRequest, bool)>, ForgeError> {
+        let mut requests = self.requests_of(branch).await?;
+        requests.sort_by_key(|(request, by_bot)| {
+            let rank = match (request.is_open(), by_bot) {
+                (true, true) => 2,
+                (true, false) => 1,
+                (false, _) => 0,
+            };
+            (rank, request.iid)
+        });
+        requests.retain(|(request, by_bot)| request.is_open() || *by_bot);
+        Ok(requests.pop())
+    }
+
+    /// Merge requests from the branch of this project, and whether the bot made them. A fork may have a branch of the
+    /// same name.
+    pub(super) async fn requests_of(
+        &self,
+        branch: &str,
+    ) -> Result<Vec<(dto::MergeRequest, bool)>, ForgeError> {
+        let project = self.project().await?.id;
+        let what = self.on(&format!("reading the merge requests of `{branch}`"));
+        let all: Vec<dto::MergeRequest> =
+            self.client.list(&what, &endpoints::merge_requests(project, branch)?).await?;
+        let mut ours = Vec::new();
+        for request in all.into_iter().filter(|request| request.source_project_id == Some(project)) {
+            let by_bot = self.is_bot(&request.author).await?;
+            ours.push((request, by_bot));
+        }
+        Ok(ours)
+    }
+
+    /// The merge request in our words.
+    async fn observed(&self, shown: dto::MergeRequest, by_bot: bool) -> Result<FoundRequest, ForgeError> {
+        let project = self.project().await?.id;
+        let mut request = shown;
+        let mut approvals = 0;
+        if request.is_open() {
+            let what = self.on(&format!("reading merge request !{}", request.iid));
+            for _ in 0..MOST_LOOKS {
+                if !request.is_being_checked() {
+                    break;
+                }
+                // To look at it is what makes GitLab find out.
+                request = self.client.get(&what, &endpoints::merge_request(project, request.iid)?).await?;
+            }
+            let what = self.on(&format!("reading the approvals of merge request !{}", request.iid));
+            // Servers without approvals have no such page.
+            let given: Option<dto::Approvals> =
+                self.client.find(&what, &endpoints::approvals(project, request.iid)?).await?;
+            let given = given.unwrap_or_default();
+            let bot = self.account().await?.id;
+            let people = given.approved_by.iter().filter(|approval| approval.user.id != bot).count();
+            approvals = u32::try_from(people).unwrap_or(u32::MAX);
+        }
+        Ok(FoundRequest {
+            id: request.iid.to_string(),
+            by_bot,
+            open: request.is_open(),
+            draft: request.is_draft(),
+            title: dto::bare(&request.title).to_owned(),
+            body: request.body().to_owned(),
+            url: request.web_url.clone(),
+            base_branch: Some(request.target_branch.clone()),
+            approvals,
+            held: request.held().filter(|_| request.is_open()),
+            conflicted: request.is_open() && request.conflicts(),
+        })
+    }
+
+    /// The merge base of a commit with the default branch at `main`, and what it changes since.
+    async fn change_of(&self, commit: &str, main: &str) -> Result<Option<(String, Change)>, ForgeError> {
+        let Some(base) = self.merge_base(main, commit).await? else { return Ok(None) };
+        let [then, head, now] =
+            [self.listing(&base).await?, self.listing(commit).await?, self.listing(main).await?];
+        Ok(Some((base, compare(&then, &head, &now))))
+    }
+
+    /// The commits of a branch that the default branch does not have, oldest first.
+    async fn foreign_to(&self, main: &str, head: &str) -> Result<Vec<FoundCommit>, ForgeError> {
+        let commits = self.commits_between(main, head).await?;
+        let mut found = Vec::new();
+        for commit in commits.iter() {
+            found.push(FoundCommit {
+                id: commit.id.clone(),
+                emails: [commit.author_email.clone(), commit.committer_email.clone()],
+                merges_base: self.merges_base(commit, &commits).await?,
+            });
+        }
+        Ok(found)
+    }
+
+    /// Whether a commit only brings what the default branch has: its second parent is none of the branch's own commits,
+    /// and the result is what both sides say.
+    async fn merges_base(&self, commit: &dto::Commit, own: &[dto::Commit]) -> Result<bool, ForgeError> {
+        let [ours, theirs] = commit.parent_ids.as_slice() else { return Ok(false) };
+        if own.iter().any(|one| one.id == *theirs) {
+            return Ok(false);
+        }
+        let Some(base) = self.merge_base(ours, theirs).await? else { return Ok(false) };
+        let listings: [Arc<Listing>; 4] = [
+            self.listing(&base).await?,
+            self.listing(ours).await?,
+            self.listing(theirs).await?,
+            self.listing(&commit.id).await?,
+        ];
+        let [base, ours, theirs, merge] = &listings;
+        Ok(merges_only(base, ours, theirs, merge))
+    }
+
+    /// The contents of what a branch changes.
+    async fn contents(
+        &self,
+        files: &BTreeMap<String, Option<Entry>>,
+    ) -> Result<BTreeMap<String, Option<Vec<u8>>>, ForgeError> {
+        let mut contents = BTreeMap::new();
+        for (path, entry) in files {
+            let content = match entry {
+                None => None,
+                Some(entry) if entry.is_file() => Some(self.blob(&entry.id).await?.to_vec()),
+                // A symlink or submodule is not ours; its mode keeps it from looking like a file that we wrote.
+                Some(entry) => Some(entry.mode.clone().into_bytes()),
+            };
+            contents.insert(path.clone(), content);
+        }
+        Ok(contents)
+    }
+}
+
+/// What is noted in a text may be anything.
+fn is_id(text: &str) -> bool {
+    matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}

@@ -1,0 +1,248 @@
+//! The project, its branches, its commits and its files.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{GitLab, dto, endpoints};
+use crate::forge::content::{self, Entry, Listing};
+use crate::forge::remote::archive;
+use crate::forge::{ForgeError, Tree};
+
+/// As many files are asked for one by one; for more the archive is quicker.
+const FEW_FILES: usize = 20;
+
+/// Access level of a developer, the lowest that may push and open merge requests.
+const DEVELOPER: u32 = 30;
+
+impl GitLab {
+    /// The project; looked at once. It is renamed, archived or empty for longer than a run takes.
+    pub(super) async fn project(&self) -> Result<&dto::Project, ForgeError> {
+        self.project
+            .get_or_try_init(async || {
+                let path = &self.target.repository;
+                let what = format!("reading project {path}");
+                let found: Option<dto::Project> = self.client.find(&what, &endpoints::project(path)?).await?;
+                let project = found.ok_or_else(|| ForgeError::NotFound {
+                    what: format!("project {path} (or the account of the token is no member of it)"),
+                })?;
+                if !project.path_with_namespace.eq_ignore_ascii_case(path) {
+                    tracing::warn!(
+                        "project {path} is called {} now: change `repository`",
+                        project.path_with_namespace
+                    );
+                }
+                match obstacle(&project) {
+                    None => Ok(project),
+                    Some(why) => Err(ForgeError::Blocked { what: format!("project {path} {why}") }),
+                }
+            })
+            .await
+    }
+
+    /// A branch with its head, if it is there.
+    pub(super) async fn branch(&self, name: &str) -> Result<Option<dto::Branch>, ForgeError> {
+        let project = self.project().await?.id;
+        let what = self.on(&format!("reading branch `{name}`"));
+        self.client.find(&what, &endpoints::branch(project, name)?).await
+    }
+
+    /// Heads of branches in one look, by name; those that are not there are missing.
+    pub(super) async fn heads(&self, names: &[&str]) -> Result<BTreeMap<String, String>, ForgeError> {
+        let project = self.project().await?.id;
+        let what = self.on("reading branches");
+        let branches: Vec<dto::Branch> =
+            self.client.list(&what, &endpoints::branches(project, names)?).await?;
+        let asked = branches.into_iter().filter(|branch| names.contains(&branch.name.as_str()));
+        Ok(asked.map(|branch| (branch.name, branch.commit.id)).collect())
+    }
+
+    /// One commit, if it is there.
+    pub(super) async fn commit(&self, id: &str) -> Result<Option<Arc<Vec<dto::Commit>>>, ForgeError> {
+        if let Some(known) = self.commits.get(id) {
+            return Ok(Some(known));
+        }
+        let project = self.project().await?.id;
+        let what = self.on(&format!("reading commit {id}"));
+        let found: Option<dto::Commit> = self.client.find(&what, &endpoints::commit(project, id)?).await?;
+        Ok(found.map(|commit| self.commits.put(id, vec![commit], 1)))
+    }
+
+    /// Commits of `to` that `from` does not have, oldest first. Both are ids, so that the answer never changes.
+    pub(super) async fn commits_between(
+        &self,
+        from: &str,
+        to: &str,
+    ) -> Result<Arc<Vec<dto::Commit>>, ForgeError> {
+        let key = format!("{from}..{to}");
+        if let Some(known) = self.commits.get(&key) {
+            return Ok(known);
+        }
+        let project = self.project().await?.id;
+        let what = self.on(&format!("reading the commits {key}"));
+        let mut commits: Vec<dto::Commit> =
+            self.client.list(&what, &endpoints::commits(project, from, to)?).await?;
+        commits.reverse();
+        let weight = commits.len() + 1;
+        Ok(self.commits.put(&key, commits, weight))
+    }
+
+    /// The best common ancestor of two commits; `None` when there is none, or one of them is not there.
+    pub(super) async fn merge_base(&self, a: &str, b: &str) -> Result<Option<String>, ForgeError> {
+        if a == b {
+            return Ok(Some(a.to_owned()));
+        }
+        let key = format!("{a}...{b}");
+        let first = |known: &Arc<Vec<dto::Commit>>| known.first().map(|commit| commit.id.clone());
+        if let Some(known) = self.commits.get(&key) {
+            return Ok(first(&known));
+        }
+        let project = self.project().await?.id;
+        let what = self.on(&format!("reading the merge base of {a} and {b}"));
+        let found: Option<dto::Commit> =
+            self.client.find(&what, &endpoints::merge_base(project, a, b)).await?;
+        Ok(found.and_then(|commit| first(&self.commits.put(&key, vec![commit], 1))))
+    }
+
+    /// Every entry of a commit's tree.
+    pub(super) async fn listing(&self, commit: &str) -> Result<Arc<Listing>, ForgeError> {
+        if let Some(known) = self.listings.get(commit) {
+            return Ok(known);
+        }
+        let project = self.project().await?.id;
+        let what = self.on(&format!("listing the files at {commit}"));
+        let items: Vec<dto::Item> = self.client.list(&what, &endpoints::tree(project, commit)).await?;
+        let entry = |item: dto::Item| (item.path, Entry { mode: item.mode, id: item.id, size: None });
+        let listing: Listing = items.into_iter().map(entry).collect();
+        let weight = listing.len() + 1;
+        Ok(self.listings.put(commit, listing, weight))
+    }
+
+    /// The content of one file.
+    pub(super) async fn blob(&self, id: &str) -> Result<Arc<Vec<u8>>, ForgeError> {
+        if let Some(known) = self.blobs.get(id) {
+            return Ok(known);
+        }
+        let project = self.project().await?.id;
+        let what = self.on(&format!("reading the object {id}"));
+        let content = self.client.read(&what, &endpoints::blob(project, id)).await?.body;
+        if archive::object_id(&content, id.len()) != id {
+            let what = format!("{what}: the answer is another object");
+            return Err(ForgeError::Failed { what, cause: None });
+        }
+        let weight = content.len();
+        Ok(self.blobs.put(id, content, weight))
+    }
+
+    /// Every file at a commit that can be read as text of ours, and what was left out.
+    pub(super) async fn tree(&self, commit: &str) -> Result<Tree, ForgeError> {
+        let is_id = matches!(commit.len(), 40 | 64) && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if !is_id || self.commit(commit).await?.is_none() {
+            let what = self.on(&format!("commit `{}`", commit.escape_debug()));
+            return Err(ForgeError::NotFound { what });
+        }
+        let mut tree = Tree { commit: commit.to_owned(), ..Tree::default() };
+        let wanted = content::wanted(&*self.listing(commit).await?, &mut tree);
+        let mut contents: BTreeMap<String, Arc<Vec<u8>>> = BTreeMap::new();
+        let mut missing = BTreeMap::new();
+        for (path, id) in wanted {
+            match self.blobs.get(&id) {
+                Some(known) => drop(contents.insert(path, known)),
+                None => drop(missing.insert(path, id)),
+            }
+        }
+        if missing.len() > FEW_FILES {
+            for (path, content) in self.unpacked(commit, &missing).await? {
+                if let Some(id) = missing.remove(&path) {
+                    let weight = content.len();
+                    contents.insert(path, self.blobs.put(&id, content, weight));
+                }
+            }
+        }
+        // What the archive leaves out or changes (`export-ignore`, `export-subst`).
+        for (path, id) in missing {
+            let content = self.blob(&id).await?;
+            contents.insert(path, content);
+        }
+        tree.files = contents.into_iter().map(|(path, content)| (path, content.to_vec())).collect();
+        content::sort_out(&mut tree);
+        Ok(tree)
+    }
+
+    /// The files of the archive of a commit.
+    async fn unpacked(
+        &self,
+        commit: &str,
+        wanted: &BTreeMap<String, String>,
+    ) -> Result<BTreeMap<String, Vec<u8>>, ForgeError> {
+        let project = self.project().await?.id;
+        let what = self.on(&format!("reading the archive of {commit}"));
+        let packed = self.client.read(&what, &endpoints::archive(project, commit)?).await?.body;
+        let wanted = wanted.clone();
+        let unpacked = tokio::task::spawn_blocking(move || archive::unpack(&packed, &wanted)).await;
+        let failed = |cause: Box<dyn std::error::Error + Send + Sync>| ForgeError::Failed {
+            what: format!("{what}: it is damaged"),
+            cause: Some(cause),
+        };
+        unpacked.map_err(|cause| failed(Box::new(cause)))?.map_err(|cause| failed(Box::new(cause)))
+    }
+}
+
+/// Why no proposal can be made in a project, and the way out. What GitLab does not say is not in the way.
+fn obstacle(project: &dto::Project) -> Option<String> {
+    let is = |level: &Option<String>, word: &str| level.as_deref() == Some(word);
+    let no_requests = is(&project.merge_requests_access_level, "disabled")
+        || (project.merge_requests_access_level.is_none() && project.merge_requests_enabled == Some(false));
+    let permissions = &project.permissions;
+    let level =
+        permissions.project_access.iter().chain(&permissions.group_access).map(|one| one.access_level);
+    if project.archived {
+        return Some("is archived and cannot be written: unarchive it (Settings, General, Advanced), or take it out of the configuration".into());
+    }
+    if is(&project.repository_access_level, "disabled") {
+        return Some("has its repository switched off: switch it on (Settings, General, Visibility)".into());
+    }
+    if project.empty_repo {
+        return Some("has an empty repository: push a first commit".into());
+    }
+    if no_requests {
+        return Some(
+            "has merge requests switched off: switch them on (Settings, General, Visibility)".into(),
+        );
+    }
+    // Without either, the access comes from elsewhere: an administrator, a group that the project is shared with.
+    let level = level.max().filter(|level| *level < DEVELOPER)?;
+    Some(format!("gives the account of the token access level {level}: make it a developer ({DEVELOPER})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn why(project: dto::Project) -> String {
+        obstacle(&project).unwrap_or_else(|| "nothing".into())
+    }
+
+    #[test]
+    fn what_stands_in_the_way_is_told_apart() {
+        let fine = dto::Project::default();
+        assert_eq!(why(fine.clone()), "nothing");
+        assert!(why(dto::Project { archived: true, ..fine.clone() }).contains("is archived"));
+        assert!(why(dto::Project { empty_repo: true, ..fine.clone() }).contains("push a first commit"));
+        let level = |word: &str| Some(word.to_owned());
+        let requests = dto::Project { merge_requests_access_level: level("disabled"), ..fine.clone() };
+        assert!(why(requests).contains("merge requests switched off"));
+        let requests = dto::Project { merge_requests_enabled: Some(false), ..fine.clone() };
+        assert!(why(requests).contains("merge requests switched off"));
+        let repository = dto::Project { repository_access_level: level("disabled"), ..fine.clone() };
+        assert!(why(repository).contains("repository switched off"));
+        let access = |project: u32, group: u32| {
+            let permissions = dto::Permissions {
+                project_access: Some(dto::Access { access_level: project }),
+                group_access: Some(dto::Access { access_level: group }),
+            };
+            dto::Project { permissions, ..fine.clone() }
+        };
+        assert!(why(access(20, 10)).contains("access level 20"));
+        assert_eq!(why(access(20, 30)), "nothing");
+    }
+}

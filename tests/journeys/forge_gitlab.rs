@@ -1,0 +1,13 @@
+//! The adapter for GitLab, against a forge that holds it to GitLab's schemas and has real git behind it.
+
+mod story;
+
+mod reads;
+
+mod finds;
+
+mod writes;
+
+mod speaks;
+
+mod goes_wrong;

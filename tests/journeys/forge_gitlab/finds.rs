@@ -1,0 +1,265 @@
+//! What is there of a proposal, whatever people did.
+
+use super::story::{BRANCH, Story, noting, text};
+use crate::world::forge::people::Merge;
+use crate::world::forge::state::{BOT, KIM, ROBIN, RequestState};
+use crate::world::repo::MAIN;
+
+#[test]
+fn nothing_is_found_where_nothing_is() {
+    let found = Story::new().find();
+    assert_eq!(found, slicewright::forge::Found::default());
+}
+
+#[test]
+fn an_unchanged_proposal_costs_three_answers_that_say_as_before() {
+    let story = Story::new();
+    story.propose();
+    let found = story.find();
+    story.forge.take_log();
+    assert_eq!(story.find(), found);
+    let log = story.forge.take_log();
+    assert_eq!(log.iter().map(|line| line.status).collect::<Vec<_>>(), [304; 3], "{log:?}");
+
+    let id = found.request.unwrap().id;
+    story
+        .wait(story.bot.close(BRANCH, None, Some(&id), "Declined", &noting(&found.branch_head.unwrap())))
+        .unwrap();
+    story.forge.state().infra().git.delete_branch(BRANCH);
+    let found = story.find();
+    story.forge.take_log();
+    assert_eq!(story.find(), found);
+    let log = story.forge.take_log();
+    assert!(log.len() <= 3 && log.iter().all(|line| line.status == 304), "{log:?}");
+}
+
+#[test]
+fn a_persons_commit_is_seen_with_both_its_addresses() {
+    let story = Story::new();
+    let head = story.propose();
+    let theirs =
+        story.forge.state().infra().git.commit_as_human(BRANCH, &[("apps/a.yaml", "gpu: 5\n")], "Better");
+    let found = story.find();
+    let commits: Vec<_> = found.commits.iter().map(|commit| commit.id.clone()).collect();
+    assert_eq!(commits, [head, theirs.clone()], "oldest first");
+    assert_eq!(found.commits[1].emails, ["robin@example.com", "robin@example.com"]);
+    assert!(!found.commits[1].merges_base);
+    assert_eq!(found.branch_head, Some(theirs));
+    assert_eq!(found.changed["apps/a.yaml"].as_deref(), Some(&b"gpu: 5\n"[..]));
+}
+
+#[test]
+fn a_merge_of_the_base_is_told_from_work() {
+    let story = Story::new();
+    story.propose();
+    story.forge.state().infra().git.commit_as_human(MAIN, &[("other.yaml", "y: 1\n")], "Meanwhile");
+    story.forge.state().update_branch(BRANCH);
+    let found = story.find();
+    assert_eq!(found.commits.iter().map(|commit| commit.merges_base).collect::<Vec<_>>(), [false, true]);
+    assert_eq!(found.changed.keys().collect::<Vec<_>>(), ["apps/a.yaml"]);
+    assert_eq!(found.base, Some(story.main()));
+}
+
+#[test]
+fn what_became_of_its_files_on_the_base_is_said() {
+    let story = Story::new();
+    story.propose();
+    story.forge.state().infra().git.commit_as_human(MAIN, &[("apps/b.yaml", "gpu: 9\n")], "Elsewhere");
+    assert!(story.find().stale.is_empty());
+    story.forge.state().infra().git.commit_as_human(MAIN, &[("apps/a.yaml", "gpu: 9\n")], "Here");
+    let found = story.find();
+    assert_eq!(found.stale, ["apps/a.yaml".to_owned()].into());
+    assert!(found.request.unwrap().conflicted);
+}
+
+#[test]
+fn approvals_holds_and_drafts_are_seen() {
+    let story = Story::new();
+    story.propose();
+    let shown = || story.find().request.unwrap();
+    assert_eq!((shown().approvals, shown().held, shown().conflicted), (0, None, false));
+    story.forge.state().approve(BRANCH, KIM);
+    story.forge.state().approve(BRANCH, ROBIN);
+    story.forge.state().approve(BRANCH, BOT);
+    assert_eq!(shown().approvals, 2, "the bot's own does not count");
+    story.forge.state().infra().git.commit_as_human(BRANCH, &[("x", "y")], "More");
+    assert_eq!(shown().approvals, 0, "they were for what is there no more");
+    story.forge.state().request_of(BRANCH).labels.insert("slicewright/hold".into());
+    assert!(shown().held.unwrap().contains("slicewright/hold"));
+    story.forge.state().request_of(BRANCH).labels.clear();
+    story.forge.state().request_of(BRANCH).merging = true;
+    assert!(shown().held.unwrap().contains("merged by itself"));
+    story.forge.state().request_of(BRANCH).draft = true;
+    assert_eq!((shown().title.as_str(), shown().draft), ("Share", true));
+    story.forge.state().request_of(BRANCH).target = "release".into();
+    assert_eq!(shown().base_branch.as_deref(), Some("release"));
+}
+
+#[test]
+fn a_conflict_that_is_still_worked_out_is_looked_at_again_and_then_is_none() {
+    let story = Story::new();
+    story.propose();
+    story.forge.state().infra().git.commit_as_human(MAIN, &[("apps/a.yaml", "gpu: 9\n")], "Here");
+    story.forge.state().request_of(BRANCH).unchecked = 2;
+    assert!(story.find().request.unwrap().conflicted);
+    story.forge.state().request_of(BRANCH).unchecked = 100;
+    story.forge.take_log();
+    assert!(!story.find().request.unwrap().conflicted);
+    let looks = story.forge.take_log().iter().filter(|line| line.path.ends_with("/merge_requests/1")).count();
+    assert_eq!(looks, 2);
+}
+
+#[test]
+fn a_merged_change_is_known_however_it_was_merged() {
+    for (how, branch_goes) in
+        [(Merge::Commit, false), (Merge::Squash, false), (Merge::Commit, true), (Merge::Squash, true)]
+    {
+        let story = Story::new();
+        story.propose();
+        story.forge.state().merge(BRANCH, how);
+        if branch_goes {
+            story.forge.state().infra().git.delete_branch(BRANCH);
+        }
+        let found = story.find();
+        assert!(found.merged, "{how:?} {branch_goes}");
+        assert!(!found.request.unwrap().open);
+    }
+}
+
+#[test]
+fn a_change_that_a_person_made_by_hand_is_merged_too() {
+    let story = Story::new();
+    story.propose();
+    story.forge.state().infra().git.commit_as_human(MAIN, &[("apps/a.yaml", "gpu: 0\n")], "By hand");
+    assert!(story.find().merged);
+    story.forge.state().close(BRANCH);
+    story.forge.state().infra().git.delete_branch(BRANCH);
+    let found = story.find();
+    assert!(found.merged, "its head is noted in the text, and still readable");
+    assert!(!found.request.unwrap().open);
+}
+
+#[test]
+fn a_branch_that_was_put_back_is_no_merged_change() {
+    let story = Story::new();
+    story.propose();
+    story.forge.state().infra().git.git(&["update-ref", &format!("refs/heads/{BRANCH}"), MAIN]);
+    let found = story.find();
+    assert!(!found.merged && found.changed.is_empty() && found.commits.is_empty());
+}
+
+#[test]
+fn the_bots_open_one_comes_before_anybodys_and_those_before_its_last() {
+    let story = Story::new();
+    let head = story.propose();
+    let first = story.find().request.unwrap();
+    story.forge.state().close(BRANCH);
+    let closed = story.find().request.unwrap();
+    assert_eq!((closed.id.as_str(), closed.open, closed.by_bot), (first.id.as_str(), false, true));
+    let kims = story.forge.state().open_by_kim(BRANCH, "Mine", &noting(&head));
+    let shown = story.find().request.unwrap();
+    assert_eq!((shown.id, shown.open, shown.by_bot), (kims.to_string(), true, false));
+    story.forge.state().request_of(BRANCH).state = RequestState::Closed;
+    assert_eq!(story.find().request.unwrap().id, first.id, "Kim's closed one says nothing");
+    for number in [1, kims] {
+        story.forge.state().infra().request_mut(number).unwrap().state = RequestState::Open;
+    }
+    let shown = story.find().request.unwrap();
+    assert_eq!((shown.id, shown.open, shown.by_bot), (first.id, true, true));
+}
+
+#[test]
+fn a_fork_with_the_same_branch_name_is_somebody_elses() {
+    let story = Story::new();
+    let number = story.forge.state().open_by_kim(BRANCH, "From a fork", "");
+    story.forge.state().infra().request_mut(number).unwrap().fork = Some(77);
+    assert_eq!(story.find().request, None);
+    story.propose();
+    assert!(story.find().request.unwrap().by_bot);
+    assert_eq!(story.forge.state().infra().requests.len(), 2);
+}
+
+#[test]
+fn one_among_hundreds_is_found() {
+    let story = Story::new();
+    story.propose();
+    {
+        let mut state = story.forge.state();
+        for _ in 0..230 {
+            let number = state.open_by_kim(BRANCH, "Again", "");
+            let later = state.tick();
+            let request = state.infra().request_mut(number).unwrap();
+            (request.state, request.created) = (RequestState::Closed, later);
+        }
+    }
+    assert!(story.find().request.unwrap().by_bot);
+}
+
+#[test]
+fn a_symlink_does_not_look_like_a_file_of_the_bots() {
+    let story = Story::new();
+    story.propose();
+    let mut state = story.forge.state();
+    let git = &state.infra().git;
+    git.git(&["read-tree", BRANCH]);
+    let blob = git.git(&["rev-parse", &format!("{BRANCH}:apps/a.yaml")]);
+    git.git(&["update-index", "--cacheinfo", &format!("120000,{},apps/a.yaml", blob.trim())]);
+    let tree = git.git(&["write-tree"]);
+    let made = git.git(&["commit-tree", tree.trim(), "-m", "A link", "-p", BRANCH]);
+    git.git(&["update-ref", &format!("refs/heads/{BRANCH}"), made.trim()]);
+    drop(state);
+    assert_eq!(story.find().changed["apps/a.yaml"].as_deref(), Some(&b"120000"[..]));
+}
+
+#[test]
+fn a_branch_without_a_common_past_is_an_error() {
+    let story = Story::new();
+    let mut state = story.forge.state();
+    let git = &state.infra().git;
+    let tree = git.git(&["rev-parse", "main^{tree}"]);
+    let made = git.git(&["commit-tree", tree.trim(), "-m", "From nothing"]);
+    git.git(&["update-ref", &format!("refs/heads/{BRANCH}"), made.trim()]);
+    drop(state);
+    let error = story.wait(story.bot.find(BRANCH)).unwrap_err();
+    assert!(error.to_string().contains("no commit in common"), "{error}");
+}
+
+#[test]
+fn a_head_whose_text_was_not_written_yet_is_remembered() {
+    let story = Story::new();
+    story.propose();
+    let head = story.publish(&[("apps/a.yaml", Some("gpu: 7\n"))]).unwrap();
+    assert_eq!(story.find().unfinished_head, Some(head.clone()));
+    story.request(None, &text("Share", &noting(&head))).unwrap();
+    assert_eq!(story.find().unfinished_head, None);
+}
+
+#[test]
+fn a_program_that_was_stopped_before_the_text_knows_its_head_from_gitlabs_own_notes() {
+    let mut story = Story::new();
+    let first = story.propose();
+    let head = story.publish(&[("apps/a.yaml", Some("gpu: 7\n"))]).unwrap();
+    story.restart();
+    assert_eq!(story.find().unfinished_head, Some(head.clone()));
+
+    // Anybody may write the bot's address on a commit; who pushed it is another question.
+    let mut state = story.forge.state();
+    let git = &state.infra().git;
+    git.git(&["update-ref", &format!("refs/heads/{BRANCH}"), &first]);
+    state.infra().pushes.retain(|push| push.to.as_ref() != Some(&first));
+    state.request_of(BRANCH).body = noting(&head);
+    drop(state);
+    assert_eq!(story.find().unfinished_head, None);
+}
+
+#[test]
+fn a_former_name_of_the_bot_is_its_own() {
+    let story = Story::new();
+    story.forge.state().infra().git.commit_as_human(BRANCH, &[("apps/a.yaml", "gpu: 0\n")], "Share");
+    story.forge.state().open_by_kim(BRANCH, "Share", "");
+    assert!(!story.find().request.unwrap().by_bot);
+    let mut settings = super::story::settings(&story.forge, &story.token);
+    settings.former_logins = vec!["kim".into()];
+    let bot = slicewright::forge::connect(&settings, super::story::target("acme/infra")).unwrap();
+    assert!(story.wait(bot.find(BRANCH)).unwrap().request.unwrap().by_bot);
+}
