@@ -162,9 +162,11 @@ impl<'a> Pass<'a> {
             Action::Update { push: false, text: false, .. } => Ok(None),
             Action::Update { push, reason, .. } => {
                 let (url, head) = self.write(found, *push).await?;
-                let before = found.branch_head.as_deref().filter(|before| *before != head);
-                let heads = before.map(|before| (before, head.as_str()));
-                self.say(found, Topic::Status, &Reply::Updated { reason, heads }).await?;
+                // Another text alone is nothing that somebody must know.
+                if let Some(before) = found.branch_head.as_deref().filter(|before| *before != head) {
+                    let updated = Reply::Updated { reason, before, after: &head };
+                    self.say(found, Topic::Status, &updated).await?;
+                }
                 Ok(Some(url))
             }
             Action::Withdraw { reason } => {

@@ -12,8 +12,10 @@ pub enum Reply<'a> {
     Updated {
         /// Why.
         reason: &'a str,
-        /// Head of the branch before and after; `None`: only the text changed.
-        heads: Option<(&'a str, &'a str)>,
+        /// Head of the branch before.
+        before: &'a str,
+        /// Head of the branch now.
+        after: &'a str,
     },
     /// The branch stays, and must not be merged.
     Warned {
@@ -52,8 +54,7 @@ struct Page<'a> {
 pub(super) fn reply(reply: &Reply<'_>, dialect: Dialect) -> Result<String, RenderError> {
     let page = Page { request: dialect.request(), ..Page::default() };
     let (name, page) = match *reply {
-        Reply::Updated { reason, heads } => {
-            let (before, after) = heads.unwrap_or_default();
+        Reply::Updated { reason, before, after } => {
             ("updated.md", Page { reason, before: short(before), after: short(after), ..page })
         }
         Reply::Warned { reason } => ("warned.md", Page { reason, ..page }),
@@ -92,7 +93,7 @@ mod tests {
     #[test]
     fn a_comment_says_what_happened_and_what_a_person_can_do() {
         let (before, after) = ("1".repeat(40), "2".repeat(40));
-        let updated = Reply::Updated { reason: "the plan changed", heads: Some((&before, &after)) };
+        let updated = Reply::Updated { reason: "the plan changed", before: &before, after: &after };
         assert_eq!(
             reply(&updated, Dialect::GitHub).unwrap(),
             "**Updated:** the plan changed.\n\nThe branch was at `111111111111` and is at `222222222222` now; what was \

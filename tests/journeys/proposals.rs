@@ -188,7 +188,7 @@ fn the_button_that_updates_the_branch_is_nobodys_edit() {
     on_forges_with_people(|stage| {
         opened(stage);
         stage.main_moves(OTHER, "limits: {}\n");
-        stage.git(|git| git.update_from_main(BRANCH));
+        stage.robin_pushes(|git| git.update_from_main(BRANCH));
         stage.expect_silence(Some(&ready(SLICE)));
         stage.expect(Some(&another()), "update", "the plan changed");
     });
@@ -199,7 +199,7 @@ fn a_merge_of_the_base_with_more_in_it_is_a_persons_edit() {
     on_forges_with_people(|stage| {
         opened(stage);
         stage.main_moves(OTHER, "limits: {}\n");
-        stage.git(|git| git.update_from_main(BRANCH));
+        stage.robin_pushes(|git| git.update_from_main(BRANCH));
         // The same commit with another tree.
         stage.git(|git| {
             let merge = git.head(BRANCH).unwrap();

@@ -18,7 +18,7 @@ use slicewright_core::review::metadata::Metadata;
 use tempfile::TempDir;
 
 use crate::world::forge::people::Merge;
-use crate::world::forge::state::{INFRA, KIM, Request, RequestState, State, TOKEN};
+use crate::world::forge::state::{INFRA, KIM, ROBIN, Request, RequestState, State, TOKEN};
 use crate::world::forge::{Face, FakeForge};
 use crate::world::repo::{BareRepo, MAIN};
 
@@ -70,14 +70,16 @@ enum Scene {
 
 /// Runs the story on every kind of forge.
 pub(super) fn on_every_forge(story: impl Fn(&mut Stage)) {
-    for kind in [Kind::Local] {
+    for kind in [Kind::Local, Kind::GitLab] {
         on(kind, &story);
     }
 }
 
 /// Runs the story where people approve, merge with a button and have roles.
 pub(super) fn on_forges_with_people(story: impl Fn(&mut Stage)) {
-    let _ = story;
+    for kind in [Kind::GitLab] {
+        on(kind, &story);
+    }
 }
 
 fn on(kind: Kind, story: &impl Fn(&mut Stage)) {
@@ -285,7 +287,8 @@ impl Stage {
     pub(super) fn expect_silence(&mut self, ready: Option<&Ready>) {
         let before = self.everything();
         let done = self.pass(ready);
-        assert_eq!(before, self.everything(), "{:?}", done.action);
+        let after = self.everything();
+        assert!(before == after, "{:?} wrote something:\n{before}\n{after}", done.action);
     }
 
     /// All that a person could see.
@@ -302,7 +305,7 @@ impl Stage {
             Scene::Remote(fake) => {
                 let mut state = fake.state();
                 let infra = state.infra();
-                format!("{refs}{:#?}{:#?}{:?}", infra.requests, infra.issues, infra.labels)
+                format!("{refs}{:?}{:?}{:?}", infra.requests, infra.issues, infra.labels)
             }
         }
     }
@@ -417,14 +420,22 @@ impl Stage {
         }
     }
 
+    /// Robin does something to the branches.
+    pub(super) fn robin_pushes(&self, act: impl FnOnce(&BareRepo)) {
+        match &self.scene {
+            Scene::Local(repo) => act(repo),
+            Scene::Remote(fake) => fake.state().pushing(INFRA, ROBIN, |state| act(&state.infra().git)),
+        }
+    }
+
     /// Robin commits to the bot's branch.
     pub(super) fn person_commits(&self, path: &str, text: &str) {
-        self.git(|git| git.commit_as_human(BRANCH, &[(path, text)], "By hand"));
+        self.robin_pushes(|git| drop(git.commit_as_human(BRANCH, &[(path, text)], "By hand")));
     }
 
     /// Robin commits to `main`.
     pub(super) fn main_moves(&self, path: &str, text: &str) {
-        self.git(|git| git.commit_as_human(MAIN, &[(path, text)], "Something else"));
+        self.robin_pushes(|git| drop(git.commit_as_human(MAIN, &[(path, text)], "Something else")));
     }
 
     /// A person closes it.
@@ -453,12 +464,12 @@ impl Stage {
 
     /// A person deletes the branch.
     pub(super) fn delete_branch(&self) {
-        self.git(|git| git.delete_branch(BRANCH));
+        self.robin_pushes(|git| git.delete_branch(BRANCH));
     }
 
     /// A person puts the branch somewhere else.
     pub(super) fn put_branch(&self, commit: &str) {
-        self.git(|git| git.git(&["update-ref", &format!("refs/heads/{BRANCH}"), commit]));
+        self.robin_pushes(|git| drop(git.git(&["update-ref", &format!("refs/heads/{BRANCH}"), commit])));
     }
 
     /// A person sets the labels.

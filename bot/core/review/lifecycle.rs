@@ -323,8 +323,7 @@ fn open(
         return edited(observed, own, FOREIGN, "taking them off the branch");
     }
     let same_files = wanted.is_some_and(|wanted| wanted.files == observed.files);
-    let updated = observed.commits.last().is_some_and(|last| last.id == *head && last.merges_base);
-    if *head != known.head && !own.heads.contains(head) && !same_files && !updated {
+    if *head != known.head && !own.heads.contains(head) && !same_files && !merges_base_last(observed) {
         return edited(
             observed,
             own,
@@ -351,6 +350,12 @@ fn open(
         Some(wanted) => wanted,
     };
     update(observed, request, known, wanted, head)
+}
+
+/// The head only merges the base branch: somebody pressed the forge's button to update the branch.
+fn merges_base_last(observed: &Observed) -> bool {
+    let head = observed.branch_head.as_ref();
+    observed.commits.last().is_some_and(|last| Some(&last.id) == head && last.merges_base)
 }
 
 /// Why nothing is written although the proposal is the bot's to write.
@@ -404,7 +409,10 @@ fn update(
 ) -> Action {
     let same_plan = wanted.fingerprint == known.fingerprint;
     let same_files = wanted.files == observed.files;
-    let push = request.conflicted || (!same_files && (!same_plan || !observed.stale.is_empty()));
+    // The bot's own, of a run that was stopped before the text: whatever it holds is not what the text says.
+    let unfinished = *head != known.head && !merges_base_last(observed);
+    let push =
+        request.conflicted || (!same_files && (!same_plan || unfinished || !observed.stale.is_empty()));
     let must = request.conflicted || !wanted.outgrown.is_empty();
     if push && request.approvals > 0 && !must {
         let who = match request.approvals {
@@ -418,16 +426,15 @@ fn update(
     let by_hand = metadata::body_hash(&request.body) != known.body_hash || request.title != known.title;
     let same_text = metadata::body_hash(&wanted.body) == known.body_hash && wanted.title == known.title;
     // A text that a person edited is theirs for as long as it still describes the branch.
-    let text = push || !same_plan || *head != known.head || (!same_text && !by_hand);
+    let text = push || !same_plan || unfinished || (!same_text && !by_hand);
     let reason = match (push, text) {
         (true, _) if !wanted.outgrown.is_empty() => too_small(&wanted.outgrown),
         (true, _) if request.conflicted => "it could not be merged into the base branch any more".to_owned(),
         (true, _) if !same_plan => "the plan changed".to_owned(),
         (true, _) => format!("the base branch changed in files of the proposal: {}", list(&observed.stale)),
         (false, true) if !same_plan => "the plan changed; the files are the same".to_owned(),
-        (false, true) if *head != known.head => {
-            "the branch is up to date, the text was not written yet".to_owned()
-        }
+        (true, _) if unfinished => "the branch holds what an earlier run was stopped at".to_owned(),
+        (false, true) if unfinished => "the branch is up to date, the text was not written yet".to_owned(),
         (false, true) => "the evidence changed; the branch stays, so that approvals hold".to_owned(),
         (false, false) if by_hand && !same_text => {
             return Action::leave("a person edited the text; it is left as it is while the plan is the same");

@@ -115,6 +115,37 @@ impl State {
     }
 }
 
+impl Default for Metadata {
+    /// Of an open proposal of which nothing is known.
+    fn default() -> Self {
+        Self {
+            schema: SCHEMA,
+            cluster: String::new(),
+            pool: String::new(),
+            created_in: String::new(),
+            created_at: None,
+            updated_in: String::new(),
+            base_branch: String::new(),
+            base_commit: String::new(),
+            head: String::new(),
+            fingerprint: String::new(),
+            body_hash: String::new(),
+            title: String::new(),
+            draft: false,
+            written: Vec::new(),
+            state: State::Open,
+            method: String::new(),
+            cards_freed: 0,
+            metrics: Vec::new(),
+            shares: Shares::default(),
+            snoozed_until: None,
+            paused: false,
+            closed_on: None,
+            reason: None,
+        }
+    }
+}
+
 impl Metadata {
     /// The number that [`Metadata::schema`] must have.
     pub const SCHEMA: u32 = SCHEMA;
@@ -242,29 +273,18 @@ fn from_base64url(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 pub(super) fn example() -> Metadata {
     Metadata {
-        schema: SCHEMA,
         cluster: "dc1".into(),
         pool: "a100-40gb".into(),
         created_in: "0.1.0".into(),
-        created_at: None,
         updated_in: "0.1.0".into(),
         base_branch: "main".into(),
         base_commit: "b".repeat(40),
         head: "a".repeat(40),
         fingerprint: "f1".into(),
-        body_hash: String::new(),
         title: "Share GPUs".into(),
-        draft: false,
-        written: Vec::new(),
-        state: State::Open,
         method: "MIG".into(),
         cards_freed: 2,
-        metrics: Vec::new(),
-        shares: Shares::default(),
-        snoozed_until: None,
-        paused: false,
-        closed_on: None,
-        reason: None,
+        ..Metadata::default()
     }
 }
 

@@ -65,29 +65,19 @@ impl World {
 
     fn body(&self, head: &str, state: State) -> String {
         Metadata {
-            schema: Metadata::SCHEMA,
             cluster: "dc1".into(),
             pool: "a100-40gb".into(),
             created_in: "0.1.0".into(),
-            created_at: None,
             updated_in: "0.1.0".into(),
             base_branch: "main".into(),
             base_commit: self.local.head().unwrap(),
             head: head.into(),
             fingerprint: "f1".into(),
-            body_hash: String::new(),
             title: "Share GPUs".into(),
-            draft: false,
-            written: Vec::new(),
             state,
             method: "MIG".into(),
             cards_freed: 2,
-            metrics: Vec::new(),
-            shares: Shares::default(),
-            snoozed_until: None,
-            paused: false,
-            closed_on: None,
-            reason: None,
+            ..Metadata::default()
         }
         .attach("the text", None)
     }
@@ -461,7 +451,6 @@ fn wanted(fingerprint: &str, content: &str) -> Wanted {
         files: BTreeMap::from([("apps/a.yaml".into(), Some(content.as_bytes().to_vec()))]),
         method: "MIG".into(),
         cards_freed: 2,
-        shares: BTreeMap::new(),
         outgrown: Vec::new(),
     }
 }

@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use slicewright::forge::settings::{RemoteKind, Settings};
 use slicewright::forge::{Commit, Forge, ForgeError, Found, RequestText, Target, connect};
-use slicewright_core::review::metadata::{Metadata, State as Noted};
+use slicewright_core::review::metadata::Metadata;
 
 use crate::world::forge::faults::{Fault, Faults};
 use crate::world::forge::state::{INFRA, State, TOKEN};
@@ -155,28 +155,12 @@ pub(super) fn text(title: &str, body: &str) -> RequestText {
 /// A text in which the bot noted `head`.
 pub(super) fn noting(head: &str) -> String {
     let noted = Metadata {
-        schema: Metadata::SCHEMA,
         cluster: "dc1".into(),
         pool: "a100-40gb".into(),
-        created_in: "0.1.0".into(),
-        created_at: None,
-        updated_in: "0.1.0".into(),
-        base_branch: MAIN.into(),
-        base_commit: String::new(),
         head: head.into(),
-        fingerprint: "f".into(),
-        body_hash: String::new(),
-        state: Noted::Open,
-        method: "MIG".into(),
-        cards_freed: 2,
-        metrics: Vec::new(),
-        shares: BTreeMap::new(),
-        snoozed_until: None,
-        paused: false,
-        closed_on: None,
-        reason: None,
+        ..Metadata::default()
     };
-    noted.attach("Six GPUs become four.")
+    noted.attach("Six GPUs become four.", None)
 }
 
 /// An answer with a body.

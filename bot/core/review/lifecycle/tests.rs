@@ -214,6 +214,13 @@ fn a_run_stopped_between_branch_and_text_is_completed() {
     updated.branch_head = Some("newer".into());
     updated.commits = vec![commit("newer", BOT, BOT)];
     check_writes(&checked(&updated, Some(&wanted()), "update", "not written yet"), false, true);
+
+    // Stopped at another plan, and the plan is the old one again: branch and text must not speak of two.
+    updated.files = BTreeMap::from([("a.yaml".into(), Some(b"of another plan".to_vec()))]);
+    let own = Own { heads: BTreeSet::from(["newer".to_owned()]), ..own() };
+    let action = decide(&updated, Some(&wanted()), &own, NOW);
+    check_writes(&action, true, true);
+    assert_eq!(action.reason(), "the branch holds what an earlier run was stopped at");
 }
 
 #[test]
@@ -363,6 +370,7 @@ fn the_forges_own_merge_of_the_base_is_nobodys_edit() {
     let mut observed = proposed();
     observed.commits.push(ObservedCommit { merges_base: true, ..commit("m", "ann@x", "noreply@forge") });
     observed.branch_head = Some("m".into());
+    check(&observed, Some(&wanted()), "leave", "nothing differs");
     check_writes(&checked(&observed, Some(&another()), "update", "plan changed"), true, true);
     observed.commits.push(commit("c", "ann@x", "ann@x"));
     observed.branch_head = Some("c".into());
