@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::state::State;
 use super::{Call, Reply};
 
 /// One thing that goes wrong.
@@ -20,6 +21,8 @@ pub(crate) enum Fault {
     Late,
     /// An answer of earlier.
     Stale(Reply),
+    /// Answered as ever, but a person was faster.
+    After(Box<dyn FnOnce(&mut State) + Send>),
 }
 
 /// A source of faults.
@@ -30,11 +33,19 @@ pub(crate) struct Faults {
     seen: BTreeMap<String, Reply>,
     /// Requests that are still under way.
     pub(crate) late: Vec<Call>,
+    /// What goes wrong with certain requests, whatever the seed says: method, part of the path, fault.
+    planned: Vec<(&'static str, &'static str, Fault)>,
 }
 
 impl Faults {
     pub(crate) fn new(seed: u64, per_mille: u64) -> Self {
-        Self { random: seed, per_mille, seen: BTreeMap::new(), late: Vec::new() }
+        Self { random: seed, per_mille, seen: BTreeMap::new(), late: Vec::new(), planned: Vec::new() }
+    }
+
+    /// Nothing by chance; each of these goes wrong once, with the first request that has the method and the part of the
+    /// path.
+    pub(crate) fn planned(planned: Vec<(&'static str, &'static str, Fault)>) -> Self {
+        Self { planned, ..Self::new(0, 0) }
     }
 
     /// The next number; Sebastiano Vigna's splitmix64.
@@ -48,6 +59,11 @@ impl Faults {
 
     /// What goes wrong with this call, if anything.
     pub(crate) fn next(&mut self, call: &Call) -> Option<Fault> {
+        let planned =
+            |(method, part, _): &(&str, &str, Fault)| call.method == *method && call.path.contains(part);
+        if let Some(at) = self.planned.iter().position(planned) {
+            return Some(self.planned.remove(at).2);
+        }
         if self.random() % 1_000 >= self.per_mille {
             return None;
         }

@@ -298,6 +298,10 @@ fn faulty(shared: &Shared, call: Call) -> Result<Reply, Dropped> {
             Err(Dropped)
         }
         Some(Fault::Stale(reply)) => Ok(reply),
+        Some(Fault::After(person)) => {
+            person(&mut lock(&shared.state));
+            Ok(answered(&call))
+        }
     }
 }
 
