@@ -14,4 +14,6 @@ mod fleet;
 
 mod slices;
 
+mod forge_github;
+
 mod rendered;
