@@ -18,6 +18,8 @@ mod fleet;
 
 mod slices;
 
+mod forge_github;
+
 mod rendered;
 
 mod forge_gitlab;

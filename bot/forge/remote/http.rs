@@ -17,7 +17,7 @@ use crate::forge::settings::Settings;
 const MOST_DETAIL: usize = 300;
 
 /// Largest answer that is read. An archive of a repository that is read in full has less.
-const LARGEST_ANSWER: usize = 256 << 20;
+pub(in crate::forge) const LARGEST_ANSWER: usize = 256 << 20;
 
 /// An answer with its body.
 #[derive(Clone, Debug)]
@@ -154,8 +154,14 @@ impl Answer {
             message: serde_json::Value,
             #[serde(default)]
             error: serde_json::Value,
+            /// What GitHub means by "Validation Failed".
+            #[serde(default)]
+            errors: serde_json::Value,
         }
         let said: Said = serde_json::from_slice(&self.body).unwrap_or_default();
+        let reasons: Vec<String> = (said.errors.as_array().into_iter().flatten())
+            .filter_map(|reason| Some(reason.get("message")?.as_str()?.to_owned()))
+            .collect();
         let text = [said.message, said.error].into_iter().find_map(|value| match value {
             serde_json::Value::Null => None,
             serde_json::Value::String(text) => Some(text),
@@ -163,6 +169,7 @@ impl Answer {
         });
         let text =
             text.unwrap_or_else(|| String::from_utf8_lossy(&self.body[..self.body.len().min(200)]).into());
+        let text = if reasons.is_empty() { text } else { format!("{text}: {}", reasons.join("; ")) };
         let plain: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         plain.trim().chars().take(MOST_DETAIL).collect()
     }

@@ -44,8 +44,10 @@ impl State {
 
     /// Approves the head as it is.
     pub(crate) fn approve(&mut self, branch: &str, user: u64) {
-        let head = self.infra().git.head(branch).expect("the branch is there");
-        self.request_of(branch).approvals.push((user, head));
+        let (now, head) = (self.tick(), self.infra().git.head(branch).expect("the branch is there"));
+        let request = self.request_of(branch);
+        request.approvals.push((user, head));
+        request.updated = now;
     }
 
     /// Says something; returns the comment's number.
@@ -53,7 +55,9 @@ impl State {
         let (id, now) = (self.new_id(), self.tick());
         let body = body.to_owned();
         let comment = Comment { id, author: user, body, reactions: Vec::new(), created: now, updated: now };
-        self.request_of(branch).comments.push(comment);
+        let request = self.request_of(branch);
+        request.comments.push(comment);
+        request.updated = now;
         id
     }
 

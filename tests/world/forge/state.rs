@@ -31,6 +31,8 @@ pub(crate) struct State {
     pub(crate) tokens: BTreeMap<String, u64>,
     /// By path, `acme/infra`.
     pub(crate) repositories: BTreeMap<String, Repository>,
+    /// What GitHub alone knows.
+    pub(crate) github: super::github::Own,
     clock: i64,
     next_id: u64,
 }
@@ -180,6 +182,7 @@ impl State {
             ]),
             tokens: BTreeMap::from([(TOKEN.to_owned(), BOT)]),
             repositories: BTreeMap::new(),
+            github: super::github::Own::default(),
             clock: CLOCK,
             next_id: 1_000,
         };

@@ -1,0 +1,214 @@
+//! What GitHub says, as far as it is needed. Unknown fields are passed over; what may be missing is optional.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Repository {
+    pub(super) full_name: String,
+    pub(super) node_id: String,
+    pub(super) default_branch: Option<String>,
+    #[serde(default)]
+    pub(super) archived: bool,
+    #[serde(default)]
+    pub(super) disabled: bool,
+    /// Newer servers only.
+    pub(super) has_pull_requests: Option<bool>,
+    pub(super) permissions: Option<Permissions>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Permissions {
+    #[serde(default)]
+    pub(super) push: bool,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Reference {
+    pub(super) object: Object,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Object {
+    pub(super) sha: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Tree {
+    pub(super) sha: String,
+    #[serde(default)]
+    pub(super) tree: Vec<TreeEntry>,
+    #[serde(default)]
+    pub(super) truncated: bool,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct TreeEntry {
+    pub(super) path: String,
+    pub(super) mode: String,
+    pub(super) sha: String,
+    pub(super) size: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct GitCommit {
+    pub(super) committer: Stamp,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Stamp {
+    pub(super) date: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Comparison {
+    pub(super) merge_base_commit: Object,
+    pub(super) total_commits: usize,
+    #[serde(default)]
+    pub(super) commits: Vec<ComparedCommit>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct ComparedCommit {
+    pub(super) sha: String,
+    pub(super) commit: People,
+    #[serde(default)]
+    pub(super) parents: Vec<Parent>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct People {
+    pub(super) author: Option<Person>,
+    pub(super) committer: Option<Person>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Person {
+    pub(super) email: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Parent {
+    pub(super) sha: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Pull {
+    pub(super) number: u64,
+    pub(super) node_id: String,
+    pub(super) html_url: String,
+    pub(super) title: String,
+    /// `None` where it is empty.
+    pub(super) body: Option<String>,
+    pub(super) state: String,
+    #[serde(default)]
+    pub(super) draft: bool,
+    pub(super) user: Option<User>,
+    #[serde(default)]
+    pub(super) labels: Vec<Label>,
+    pub(super) merged_at: Option<String>,
+    pub(super) updated_at: String,
+    /// Set when it is to be merged as soon as it can be.
+    pub(super) auto_merge: Option<serde::de::IgnoredAny>,
+    pub(super) head: Side,
+    pub(super) base: Side,
+    /// Not in lists; `None` while it is being worked out.
+    pub(super) mergeable: Option<bool>,
+}
+
+impl Pull {
+    pub(super) fn is_open(&self) -> bool {
+        self.state == "open"
+    }
+
+    /// Its text, with the line ends that were sent.
+    pub(super) fn text(&self) -> String {
+        self.body.as_deref().unwrap_or_default().replace("\r\n", "\n")
+    }
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Side {
+    #[serde(rename = "ref")]
+    pub(super) branch: String,
+    pub(super) sha: String,
+    /// `None` when the fork is gone.
+    pub(super) repo: Option<Named>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Named {
+    pub(super) full_name: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct User {
+    pub(super) id: u64,
+    pub(super) login: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Label {
+    pub(super) name: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Review {
+    pub(super) user: Option<User>,
+    pub(super) state: String,
+    pub(super) commit_id: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Comment {
+    pub(super) id: u64,
+    pub(super) user: Option<User>,
+    pub(super) body: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Installation {
+    pub(super) id: u64,
+    #[serde(default)]
+    pub(super) permissions: BTreeMap<String, String>,
+}
+
+/// Not to be shown.
+#[derive(Deserialize)]
+pub(super) struct Token {
+    pub(super) token: String,
+    pub(super) expires_at: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct App {
+    pub(super) slug: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Rule {
+    #[serde(rename = "type")]
+    pub(super) kind: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct GraphQlAnswer {
+    pub(super) data: Option<serde_json::Value>,
+    #[serde(default)]
+    pub(super) errors: Vec<GraphQlError>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct GraphQlError {
+    #[serde(default)]
+    pub(super) message: String,
+    #[serde(rename = "type")]
+    pub(super) kind: Option<String>,
+    pub(super) extensions: Option<Extensions>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Extensions {
+    pub(super) code: Option<String>,
+}

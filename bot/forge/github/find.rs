@@ -1,0 +1,263 @@
+//! What is there for a branch.
+
+use std::collections::BTreeMap;
+
+use slicewright_core::review::metadata::Metadata;
+
+use super::GitHub;
+use super::address::part;
+use super::client::GraphQl;
+use super::dto::{Pull, Review, User};
+use super::read::Compared;
+use crate::forge::remote::compare::{Change, compare};
+use crate::forge::{ForgeError, Found, FoundRequest};
+
+/// A label with which people say that the branch must not move.
+const HOLD: &str = "slicewright/hold";
+
+/// Looks at a pull request that leave open whether it can be merged, before it counts as not known.
+const LOOKS_AT_MERGEABLE: usize = 2;
+
+/// A pull request that changed less than so many seconds ago is looked at again: a review in the same second leaves its
+/// time of change as it is, and clocks differ.
+const SETTLED_SECONDS: i64 = 60;
+
+const QUEUE: &str = "query($id: ID!) { node(id: $id) { ... on PullRequest { isInMergeQueue } } }";
+
+/// What a list does not say of an open pull request. It is the same as long as the request, its branch and its base are.
+#[derive(Clone, Copy)]
+pub(super) struct Standing {
+    approvals: u32,
+    conflicted: bool,
+    queued: bool,
+}
+
+impl GitHub {
+    pub(super) async fn found(&self, branch: &str) -> Result<Found, ForgeError> {
+        let main = self.base_head().await?;
+        let head = self.branch_head(branch).await?;
+        let pull = self.pull_of(branch).await?;
+        let mut found = Found { branch_head: head.clone(), ..Found::default() };
+        let mut noted = None;
+        if let Some((pull, by_bot)) = &pull {
+            found.request = Some(self.request(pull, *by_bot, head.as_deref(), &main).await?);
+            found.merged = pull.merged_at.is_some();
+            noted = Metadata::parse(&pull.text()).filter(|_| *by_bot).map(|known| known.head);
+        }
+        found.unfinished_head = self.unfinished(branch);
+        if let Some(head) = head {
+            let Some((compared, change)) = self.change_of(&head, &main).await? else {
+                let name = &self.repository().await?.name;
+                let what =
+                    format!("branch `{branch}` of {name} has no commit in common with the default branch");
+                return Err(ForgeError::Failed { what, cause: None });
+            };
+            found.commits = self.found_commits(&compared).await?;
+            let there = change.files.iter().filter_map(|(path, entry)| Some((path, entry.as_ref()?)));
+            // A symlink or submodule is not ours; its mode keeps it from looking like a file that we wrote.
+            let ids: BTreeMap<String, String> = (there.filter(|(_, entry)| entry.is_file()))
+                .map(|(path, entry)| (path.clone(), entry.id.clone()))
+                .collect();
+            let contents = self.contents(&head, &ids).await?;
+            let merged = change.merged || compared.base == head;
+            found.changed = (change.files.into_iter())
+                .map(|(path, entry)| {
+                    let content = contents.get(&path).map(|content| content.to_vec());
+                    let content = entry.map(|entry| content.unwrap_or_else(|| entry.mode.into_bytes()));
+                    (path, content)
+                })
+                .collect();
+            found.stale = change.stale;
+            // A branch that a person put back to a commit of the default branch is not a merged proposal.
+            found.merged |= merged && (compared.base != head || noted.as_ref() == Some(&head));
+            found.base = Some(compared.base.clone());
+        }
+        if let (false, Some(noted)) = (found.merged, noted)
+            && let Some((compared, change)) = self.change_of(&noted, &main).await?
+        {
+            found.merged = change.merged || compared.base == noted;
+        }
+        Ok(found)
+    }
+
+    /// What `commit` changes, seen from the default branch; `None` when there is no such commit any more.
+    async fn change_of(
+        &self,
+        commit: &str,
+        main: &str,
+    ) -> Result<Option<(std::sync::Arc<Compared>, Change)>, ForgeError> {
+        let Some(compared) = self.compared(main, commit).await? else { return Ok(None) };
+        let base = self.listing(&compared.base).await?;
+        let head = self.listing(commit).await?;
+        let main = self.listing(main).await?;
+        let change = compare(&base.entries, &head.entries, &main.entries);
+        Ok(Some((compared, change)))
+    }
+
+    /// The bot's open pull request of a branch, else a person's, else the last one of the bot's that was closed; and
+    /// whether it is the bot's.
+    async fn pull_of(&self, branch: &str) -> Result<Option<(Pull, bool)>, ForgeError> {
+        let mut pulls = Vec::new();
+        for pull in self.pulls(branch, "all").await? {
+            let by_bot = self.is_own(pull.user.as_ref()).await?;
+            pulls.push((pull, by_bot));
+        }
+        pulls.retain(|(pull, by_bot)| *by_bot || pull.is_open());
+        Ok(pulls.into_iter().max_by_key(|(pull, by_bot)| (pull.is_open(), *by_bot, pull.number)))
+    }
+
+    /// The pull requests from a branch of this repository, in this state.
+    pub(super) async fn pulls(&self, branch: &str, state: &str) -> Result<Vec<Pull>, ForgeError> {
+        let repository = self.repository().await?;
+        let what = format!("listing the pull requests of `{branch}` in {}", repository.name);
+        let head = format!("{}:{branch}", repository.owner());
+        let path = repository.path(&format!("/pulls?state={state}&head={}", part(&head)));
+        let mut pulls: Vec<Pull> = self.client.list(&what, &path).await?;
+        // A fork inside the organization has the same owner, and a filter that is not understood is no filter.
+        pulls.retain(|pull| {
+            let here =
+                pull.head.repo.as_ref().map(|repo| repo.full_name.eq_ignore_ascii_case(&repository.name));
+            here == Some(true) && pull.head.branch == branch
+        });
+        Ok(pulls)
+    }
+
+    /// Whether an account is the bot, now or earlier.
+    pub(super) async fn is_own(&self, user: Option<&User>) -> Result<bool, ForgeError> {
+        let Some(user) = user else { return Ok(false) };
+        let who = self.who().await?;
+        let same = |login: &String| login.eq_ignore_ascii_case(&user.login);
+        Ok(user.id == who.id || same(&who.login) || self.former_logins.iter().any(same))
+    }
+
+    async fn request(
+        &self,
+        pull: &Pull,
+        by_bot: bool,
+        head: Option<&str>,
+        main: &str,
+    ) -> Result<FoundRequest, ForgeError> {
+        let standing = match pull.is_open() {
+            // The branch itself is ahead of what the pull request says of it, for a moment after it moved.
+            true => self.standing(pull, head.unwrap_or(&pull.head.sha), main).await?,
+            false => Standing { approvals: 0, conflicted: false, queued: false },
+        };
+        let held = if standing.queued {
+            Some("it is in the merge queue".to_owned())
+        } else if pull.auto_merge.is_some() {
+            Some("it is to be merged as soon as it can be".to_owned())
+        } else {
+            let label = pull.labels.iter().any(|label| label.name.eq_ignore_ascii_case(HOLD));
+            label.then(|| format!("it has the label `{HOLD}`"))
+        };
+        Ok(FoundRequest {
+            id: pull.number.to_string(),
+            by_bot,
+            open: pull.is_open(),
+            draft: pull.draft,
+            title: pull.title.clone(),
+            body: pull.text(),
+            url: pull.html_url.clone(),
+            base_branch: Some(pull.base.branch.clone()),
+            approvals: standing.approvals,
+            held,
+            conflicted: standing.conflicted,
+        })
+    }
+
+    async fn standing(&self, pull: &Pull, head: &str, main: &str) -> Result<Standing, ForgeError> {
+        let key = format!("{} {} {head} {main}", pull.number, pull.updated_at);
+        if let Some(known) = self.standings.get(&key) {
+            return Ok(*known);
+        }
+        let repository = self.repository().await?;
+        let what = format!("reading the reviews of #{} in {}", pull.number, repository.name);
+        let path = repository.path(&format!("/pulls/{}/reviews", pull.number));
+        let reviews: Vec<Review> = self.client.list(&what, &path).await?;
+        let mergeable = self.mergeable(pull.number).await?;
+        let standing = Standing {
+            approvals: approvals(&reviews, head),
+            conflicted: mergeable == Some(false),
+            queued: self.is_queued(pull).await?,
+        };
+        let changed: Option<jiff::Timestamp> = pull.updated_at.parse().ok();
+        let age = changed.map(|changed| jiff::Timestamp::now().as_second() - changed.as_second());
+        if mergeable.is_some() && age.is_some_and(|age| age > SETTLED_SECONDS) {
+            self.standings.put(&key, standing, 1);
+        }
+        Ok(standing)
+    }
+
+    /// Whether it can be merged: asking is what makes GitHub work it out.
+    async fn mergeable(&self, number: u64) -> Result<Option<bool>, ForgeError> {
+        for _ in 0..LOOKS_AT_MERGEABLE {
+            let pull = self.pull(number).await?;
+            if pull.mergeable.is_some() || !pull.is_open() {
+                return Ok(pull.mergeable);
+            }
+        }
+        Ok(None)
+    }
+
+    /// One pull request by its number.
+    pub(super) async fn pull(&self, number: u64) -> Result<Pull, ForgeError> {
+        let repository = self.repository().await?;
+        let what = format!("reading pull request #{number} of {}", repository.name);
+        self.client.get(&what, &repository.path(&format!("/pulls/{number}"))).await?.json(&what)
+    }
+
+    /// Only GraphQL knows of merge queues; a server that does not has none.
+    async fn is_queued(&self, pull: &Pull) -> Result<bool, ForgeError> {
+        let what = format!("asking whether #{} is in the merge queue", pull.number);
+        let variables = serde_json::json!({"id": pull.node_id});
+        let ask = || self.client.graphql(&what, QUEUE, variables.clone());
+        match crate::forge::remote::http::retried(ask).await? {
+            GraphQl::Data(data) => Ok(data["node"]["isInMergeQueue"] == true),
+            GraphQl::Unknown => Ok(false),
+            GraphQl::Refused(errors) => {
+                let said: Vec<_> = errors.into_iter().map(|error| error.message).collect();
+                tracing::debug!(said = said.join("; "), "{what}");
+                Ok(false)
+            }
+        }
+    }
+}
+
+/// People whose last word on the current head is yes.
+fn approvals(reviews: &[Review], head: &str) -> u32 {
+    let mut last: BTreeMap<u64, bool> = BTreeMap::new();
+    for review in reviews {
+        let Some(user) = &review.user else { continue };
+        // A comment takes nothing back.
+        if matches!(review.state.as_str(), "APPROVED" | "CHANGES_REQUESTED" | "DISMISSED") {
+            let approves = review.state == "APPROVED" && review.commit_id.as_deref() == Some(head);
+            last.insert(user.id, approves);
+        }
+    }
+    u32::try_from(last.values().filter(|approves| **approves).count()).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn review(user: u64, state: &str, commit: &str) -> Review {
+        let user = Some(User { id: user, login: format!("user-{user}") });
+        Review { user, state: state.to_owned(), commit_id: Some(commit.to_owned()) }
+    }
+
+    #[test]
+    fn the_last_word_of_each_on_the_head_counts() {
+        let reviews = [
+            review(1, "APPROVED", "new"),
+            review(1, "COMMENTED", "new"),
+            review(2, "APPROVED", "old"),
+            review(3, "APPROVED", "new"),
+            review(3, "CHANGES_REQUESTED", "new"),
+            review(4, "CHANGES_REQUESTED", "old"),
+            review(4, "APPROVED", "new"),
+            review(5, "DISMISSED", "new"),
+        ];
+        assert_eq!(approvals(&reviews, "new"), 2);
+    }
+}

@@ -1,0 +1,340 @@
+//! The repository and its objects: what it is, where its branches stand, trees, files, comparisons.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::GitHub;
+use super::address::{part, parts};
+use super::dto::{self, Comparison, GitCommit, Reference};
+use crate::forge::content::{Entry, Listing, sort_out, wanted};
+use crate::forge::remote::archive;
+use crate::forge::{ForgeError, FoundCommit, Tree};
+
+/// Blobs that are asked for one by one before an archive is less work.
+const FEW_BLOBS: usize = 10;
+
+/// Most blobs that are asked for one by one: what an archive leaves out is little, and requests are counted by the hour.
+const MOST_BLOBS: usize = 1_000;
+
+/// Most pages of a comparison's commits: 10,000 of them.
+const MOST_PAGES: usize = 100;
+
+/// The repository as it was when it was first looked at.
+pub(super) struct Repository {
+    /// As GitHub writes it today: `acme/infra`.
+    pub(super) name: String,
+    /// Its id in GraphQL.
+    pub(super) node_id: String,
+    /// Branch that proposals are for.
+    pub(super) base_branch: String,
+}
+
+impl Repository {
+    /// `/repos/acme/infra` and what comes after.
+    pub(super) fn path(&self, rest: &str) -> String {
+        format!("/repos/{}{rest}", parts(&self.name))
+    }
+
+    /// Before the slash.
+    pub(super) fn owner(&self) -> &str {
+        self.name.split('/').next().unwrap_or_default()
+    }
+}
+
+/// The entries of a commit's tree, and the tree's own id.
+pub(super) struct Listed {
+    pub(super) tree: String,
+    pub(super) entries: Listing,
+}
+
+/// A commit against another one.
+pub(super) struct Compared {
+    /// Their merge base.
+    pub(super) base: String,
+    /// Commits that the other one lacks, oldest first.
+    pub(super) commits: Vec<dto::ComparedCommit>,
+}
+
+impl GitHub {
+    /// The repository, looked at once.
+    pub(super) async fn repository(&self) -> Result<&Repository, ForgeError> {
+        self.repository.get_or_try_init(|| self.look()).await
+    }
+
+    async fn look(&self) -> Result<Repository, ForgeError> {
+        let configured = &self.target.repository;
+        let what = format!("looking at the repository {configured} on {}", self.client.addresses.host);
+        let (answer, moved) =
+            match self.client.get_followed(&what, &format!("/repos/{}", parts(configured))).await {
+                Err(ForgeError::NotFound { what }) => {
+                    let what = format!("{what}: either there is none, or the bot's account may not see it:");
+                    return Err(ForgeError::NotFound { what });
+                }
+                answer => answer?,
+            };
+        let found: dto::Repository = answer.json(&what)?;
+        if moved || !found.full_name.eq_ignore_ascii_case(configured) {
+            tracing::warn!(
+                configured,
+                now = found.full_name,
+                "the repository was renamed: change the configuration"
+            );
+        }
+        let name = found.full_name;
+        let blocked = |what: String| Err(ForgeError::Blocked { what });
+        if found.archived {
+            return blocked(format!(
+                "{name} is archived: unarchive it (Settings → General → Danger zone), or take it out of the configuration"
+            ));
+        }
+        if found.disabled {
+            return blocked(format!(
+                "{name} is disabled: GitHub or its administrators took it out of use; ask them"
+            ));
+        }
+        if found.has_pull_requests == Some(false) {
+            return blocked(format!(
+                "{name} has pull requests switched off: switch them on (Settings → General → Features)"
+            ));
+        }
+        // For an App nothing is said here; what it lacks was told with its installation, or is told by the first write.
+        let may_write = found.permissions.is_none_or(|permissions| permissions.push);
+        if !may_write && !self.who().await?.is_app {
+            let login = &self.who().await?.login;
+            return blocked(format!(
+                "{login} may not write to {name}: give it the role *Write* (Settings → Collaborators and teams), \
+                 and a fine-grained token *Contents* and *Pull requests* with write access"
+            ));
+        }
+        let base_branch = self.target.default_branch.clone().or(found.default_branch);
+        let Some(base_branch) = base_branch.filter(|branch| !branch.is_empty()) else {
+            return blocked(format!(
+                "{name} has no default branch: push a first commit, or set `default_branch`"
+            ));
+        };
+        Ok(Repository { name, node_id: found.node_id, base_branch })
+    }
+
+    /// Where a branch stands; `None` if there is none.
+    pub(super) async fn branch_head(&self, branch: &str) -> Result<Option<String>, ForgeError> {
+        let repository = self.repository().await?;
+        let what = format!("reading branch `{branch}` of {}", repository.name);
+        let path = repository.path(&format!("/git/ref/heads/{}", parts(branch)));
+        match self.client.get(&what, &path).await {
+            Ok(answer) => Ok(Some(answer.json::<Reference>(&what)?.object.sha)),
+            Err(ForgeError::NotFound { .. }) => Ok(None),
+            Err(ForgeError::Conflict { what }) => Err(ForgeError::Blocked {
+                what: format!("{what}: the repository is empty: push a first commit"),
+            }),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Where the default branch stands.
+    pub(super) async fn base_head(&self) -> Result<String, ForgeError> {
+        let repository = self.repository().await?;
+        let branch = &repository.base_branch;
+        self.branch_head(branch).await?.ok_or_else(|| ForgeError::NotFound {
+            what: format!("a commit on branch `{branch}` of {}", repository.name),
+        })
+    }
+
+    /// Every entry of a commit's tree.
+    pub(super) async fn listing(&self, commit: &str) -> Result<Arc<Listed>, ForgeError> {
+        if let Some(known) = self.listings.get(commit) {
+            return Ok(known);
+        }
+        let top = self.tree(commit, true).await?;
+        let tree = top.sha.clone();
+        let mut entries = Listing::new();
+        let mut open = vec![(String::new(), top)];
+        while let Some((prefix, read)) = open.pop() {
+            // A list that was cut off is begun anew, folder by folder.
+            let whole = match read.truncated {
+                false => read,
+                true => {
+                    let plain = self.tree(&read.sha, false).await?;
+                    if plain.truncated {
+                        let name = &self.target.repository;
+                        let what =
+                            format!("{name}: the folder `{prefix}` has more entries than GitHub lists");
+                        return Err(ForgeError::Failed { what, cause: None });
+                    }
+                    for folder in plain.tree.iter().filter(|entry| entry.mode == "040000") {
+                        let inner = self.tree(&folder.sha, true).await?;
+                        open.push((format!("{prefix}{}/", folder.path), inner));
+                    }
+                    plain
+                }
+            };
+            for dto::TreeEntry { path, mode, sha, size } in whole.tree {
+                entries.insert(format!("{prefix}{path}"), Entry { mode, id: sha, size });
+            }
+        }
+        let weight = entries.len();
+        Ok(self.listings.put(commit, Listed { tree, entries }, weight))
+    }
+
+    async fn tree(&self, id: &str, recursive: bool) -> Result<dto::Tree, ForgeError> {
+        let repository = self.repository().await?;
+        let what = format!("listing the files of {} at {id}", repository.name);
+        let query = if recursive { "?recursive=1" } else { "" };
+        let path = repository.path(&format!("/git/trees/{}{query}", part(id)));
+        self.client.get_fixed(&what, &path).await?.json(&what)
+    }
+
+    /// Every file at `commit`.
+    pub(super) async fn whole_tree(&self, commit: &str) -> Result<Tree, ForgeError> {
+        let listed = self.listing(commit).await?;
+        let mut tree = Tree { commit: commit.to_owned(), ..Tree::default() };
+        let ids = wanted(&listed.entries, &mut tree);
+        let contents = self.contents(commit, &ids).await?;
+        tree.files = contents.into_iter().map(|(path, content)| (path, content.to_vec())).collect();
+        sort_out(&mut tree);
+        Ok(tree)
+    }
+
+    /// The contents of files (path to object id) at `commit`.
+    pub(super) async fn contents(
+        &self,
+        commit: &str,
+        ids: &BTreeMap<String, String>,
+    ) -> Result<BTreeMap<String, Arc<Vec<u8>>>, ForgeError> {
+        let mut contents = BTreeMap::new();
+        let mut missing = BTreeMap::new();
+        for (path, id) in ids {
+            match self.blobs.get(id) {
+                Some(content) => drop(contents.insert(path.clone(), content)),
+                None => drop(missing.insert(path.clone(), id.clone())),
+            }
+        }
+        if missing.len() > FEW_BLOBS {
+            let unpacked = self.unpacked(commit, &missing).await?;
+            for (path, content) in unpacked {
+                let Some(id) = missing.remove(&path) else { continue };
+                let weight = content.len();
+                contents.insert(path, self.blobs.put(&id, content, weight));
+            }
+        }
+        let name = &self.repository().await?.name;
+        if missing.len() > MOST_BLOBS {
+            let what = format!(
+                "reading {name} at {commit}: its archive leaves {} files out (`export-ignore`, `export-subst` in \
+                 .gitattributes), and no more than {MOST_BLOBS} are read one by one",
+                missing.len()
+            );
+            return Err(ForgeError::Failed { what, cause: None });
+        }
+        for (path, id) in missing {
+            let content = match self.blobs.get(&id) {
+                Some(content) => content,
+                None => {
+                    let what = format!("reading `{path}` of {name} at {commit}");
+                    let at = self.repository().await?.path(&format!("/git/blobs/{}", part(&id)));
+                    let content = self.client.get_raw(&what, &at).await?;
+                    if archive::object_id(&content, id.len()) != id {
+                        let what = format!("{what}: what came is not what the listing names");
+                        return Err(ForgeError::Failed { what, cause: None });
+                    }
+                    let weight = content.len();
+                    self.blobs.put(&id, content, weight)
+                }
+            };
+            contents.insert(path, content);
+        }
+        Ok(contents)
+    }
+
+    async fn unpacked(
+        &self,
+        commit: &str,
+        wanted: &BTreeMap<String, String>,
+    ) -> Result<BTreeMap<String, Vec<u8>>, ForgeError> {
+        let repository = self.repository().await?;
+        let what = format!("reading the archive of {} at {commit}", repository.name);
+        let packed =
+            self.client.download(&what, &repository.path(&format!("/tarball/{}", part(commit)))).await?;
+        let wanted = wanted.clone();
+        let unpacked = tokio::task::spawn_blocking(move || archive::unpack(&packed, &wanted)).await;
+        let unpacked = unpacked.unwrap_or_else(|cause| Err(std::io::Error::other(cause)));
+        unpacked.map_err(|cause| ForgeError::Failed {
+            what: format!("{what}: it is damaged"),
+            cause: Some(Box::new(cause)),
+        })
+    }
+
+    /// `head` against `main`; `None` when they have no commit in common, or `head` is not there.
+    pub(super) async fn compared(&self, main: &str, head: &str) -> Result<Option<Arc<Compared>>, ForgeError> {
+        let key = format!("{main}...{head}");
+        if let Some(known) = self.comparisons.get(&key) {
+            return Ok(Some(known));
+        }
+        let repository = self.repository().await?;
+        let what = format!("comparing {key} of {}", repository.name);
+        let mut commits: Vec<dto::ComparedCommit> = Vec::new();
+        for page in 1..=MOST_PAGES {
+            let range = format!("{}...{}", part(main), part(head));
+            let path = repository.path(&format!("/compare/{range}?per_page=100&page={page}"));
+            let answer = match self.client.get_fixed(&what, &path).await {
+                Err(ForgeError::NotFound { .. }) => return Ok(None),
+                answer => answer?,
+            };
+            let read: Comparison = answer.json(&what)?;
+            let n_read = read.commits.len();
+            commits.extend(read.commits);
+            if commits.len() >= read.total_commits {
+                let weight = commits.len() + 1;
+                let compared = Compared { base: read.merge_base_commit.sha, commits };
+                return Ok(Some(self.comparisons.put(&key, compared, weight)));
+            }
+            if n_read == 0 {
+                break;
+            }
+        }
+        let what = format!("{what}: {} commits came, and more are said to be there", commits.len());
+        Err(ForgeError::Failed { what, cause: None })
+    }
+
+    /// The commits of a comparison, with those that only merge the base branch told from the others.
+    pub(super) async fn found_commits(&self, compared: &Compared) -> Result<Vec<FoundCommit>, ForgeError> {
+        let email = |person: &Option<dto::Person>| {
+            person.as_ref().and_then(|person| person.email.clone()).unwrap_or_default()
+        };
+        let mut found = Vec::new();
+        for one in &compared.commits {
+            let emails = [email(&one.commit.author), email(&one.commit.committer)];
+            let merges_base = self.merges_base(compared, one).await?;
+            found.push(FoundCommit { id: one.sha.clone(), emails, merges_base });
+        }
+        Ok(found)
+    }
+
+    /// Whether a commit brings the base branch's changes to the proposal's, and nothing else.
+    async fn merges_base(
+        &self,
+        compared: &Compared,
+        merge: &dto::ComparedCommit,
+    ) -> Result<bool, ForgeError> {
+        let [ours, theirs] = &merge.parents[..] else { return Ok(false) };
+        // All that the branch has and the base has not is among the commits of the comparison.
+        if compared.commits.iter().any(|one| one.sha == theirs.sha) {
+            return Ok(false);
+        }
+        let Some(parents) = self.compared(&theirs.sha, &ours.sha).await? else { return Ok(false) };
+        let base = self.listing(&parents.base).await?;
+        let ours = self.listing(&ours.sha).await?;
+        let theirs = self.listing(&theirs.sha).await?;
+        let merge = self.listing(&merge.sha).await?;
+        let [base, ours, theirs, merge] = [&base, &ours, &theirs, &merge].map(|listed| &listed.entries);
+        Ok(crate::forge::remote::compare::merges_only(base, ours, theirs, merge))
+    }
+
+    /// When `commit` was made, as GitHub writes times.
+    pub(super) async fn made_at(&self, commit: &str) -> Result<String, ForgeError> {
+        let repository = self.repository().await?;
+        let what = format!("reading commit {commit} of {}", repository.name);
+        let path = repository.path(&format!("/git/commits/{}", part(commit)));
+        let read: GitCommit = self.client.get_fixed(&what, &path).await?.json(&what)?;
+        Ok(read.committer.date)
+    }
+}
