@@ -249,6 +249,15 @@ pub struct RequestText {
     pub reviewers: Vec<String>,
 }
 
+/// The label with which a person asks that a branch stays as it is.
+const HOLD: &str = "slicewright/hold";
+
+/// Why the labels of a merge request hold its branch, if they do.
+fn held_by_label<'a>(labels: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    let held = labels.into_iter().any(|label| label.eq_ignore_ascii_case(HOLD));
+    held.then(|| format!("it has the label `{HOLD}`"))
+}
+
 /// What a comment of the bot is about: it has one comment for each on a merge request, and edits that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Topic {

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use slicewright::forge::settings::{AppSettings, RemoteKind, Settings};
 use slicewright::forge::{Commit, Forge, ForgeError, Found, RequestText, Target, Topic, Tree, connect};
-use slicewright_core::review::metadata::{Metadata, State as Noted};
+use slicewright_core::review::metadata::Metadata;
 
 use crate::world::forge::state::{BOT, INFRA, State, TOKEN};
 use crate::world::forge::{Face, FakeForge, Line};
@@ -172,31 +172,11 @@ impl Story {
 
 /// A proposal's text, with the block that says where the branch was left.
 fn text(head: &str, words: &str) -> RequestText {
-    let metadata = Metadata {
-        schema: Metadata::SCHEMA,
-        cluster: "dc1".into(),
-        pool: "a100".into(),
-        created_in: "1".into(),
-        created_at: None,
-        updated_in: "1".into(),
-        base_branch: MAIN.into(),
-        base_commit: String::new(),
-        head: head.to_owned(),
-        fingerprint: "f".into(),
-        body_hash: String::new(),
-        state: Noted::Open,
-        method: "MIG".into(),
-        cards_freed: 2,
-        metrics: Default::default(),
-        shares: BTreeMap::new(),
-        snoozed_until: None,
-        paused: false,
-        closed_on: None,
-        reason: None,
-    };
+    let metadata =
+        Metadata { cluster: "dc1".into(), pool: "a100".into(), head: head.to_owned(), ..Metadata::default() };
     RequestText {
         title: "Share the cards of ranker".into(),
-        body: metadata.attach(words),
+        body: metadata.attach(words, None),
         base_branch: MAIN.into(),
         ..RequestText::default()
     }

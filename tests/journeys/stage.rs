@@ -70,14 +70,14 @@ enum Scene {
 
 /// Runs the story on every kind of forge.
 pub(super) fn on_every_forge(story: impl Fn(&mut Stage)) {
-    for kind in [Kind::Local, Kind::GitLab] {
+    for kind in [Kind::Local, Kind::GitHub, Kind::GitLab] {
         on(kind, &story);
     }
 }
 
 /// Runs the story where people approve, merge with a button and have roles.
 pub(super) fn on_forges_with_people(story: impl Fn(&mut Stage)) {
-    for kind in [Kind::GitLab] {
+    for kind in [Kind::GitHub, Kind::GitLab] {
         on(kind, &story);
     }
 }

@@ -10,10 +10,7 @@ use super::client::GraphQl;
 use super::dto::{Pull, Review, User};
 use super::read::Compared;
 use crate::forge::remote::compare::{Change, compare};
-use crate::forge::{ForgeError, Found, FoundRequest};
-
-/// A label with which people say that the branch must not move.
-const HOLD: &str = "slicewright/hold";
+use crate::forge::{ForgeError, Found, FoundRequest, held_by_label};
 
 /// Looks at a pull request that leave open whether it can be merged, before it counts as not known.
 const LOOKS_AT_MERGEABLE: usize = 2;
@@ -147,8 +144,7 @@ impl GitHub {
         } else if pull.auto_merge.is_some() {
             Some("it is to be merged as soon as it can be".to_owned())
         } else {
-            let label = pull.labels.iter().any(|label| label.name.eq_ignore_ascii_case(HOLD));
-            label.then(|| format!("it has the label `{HOLD}`"))
+            held_by_label(pull.labels.iter().map(|label| label.name.as_str()))
         };
         Ok(FoundRequest {
             id: pull.number.to_string(),

@@ -2,6 +2,8 @@
 
 use serde::Deserialize;
 
+use crate::forge::held_by_label;
+
 /// An account. Its addresses are shown to itself only.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
@@ -155,8 +157,7 @@ impl MergeRequest {
         if self.merge_when_pipeline_succeeds == Some(true) {
             return Some("it is set to be merged by itself, or in the merge train".into());
         }
-        let hold = self.labels.iter().find(|label| label.eq_ignore_ascii_case(HOLD));
-        hold.map(|label| format!("it carries the label `{label}`"))
+        held_by_label(self.labels.iter().map(String::as_str))
     }
 
     /// Whether GitLab has yet to find out if it can be merged.
@@ -182,9 +183,6 @@ impl MergeRequest {
         self.has_conflicts == Some(true) || self.detailed_merge_status.as_deref() == Some("conflict")
     }
 }
-
-/// The label by which people ask the bot to leave the branch alone.
-const HOLD: &str = "slicewright/hold";
 
 /// Who approved a merge request.
 #[derive(Clone, Debug, Default, Deserialize)]

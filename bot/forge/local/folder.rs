@@ -9,10 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use slicewright_core::review::metadata::{Metadata, State};
 
-use crate::forge::{ForgeError, FoundRequest, RequestText, Topic};
-
-/// The label with which a person asks that the branch stays as it is.
-const HOLD: &str = "slicewright/hold";
+use crate::forge::{ForgeError, FoundRequest, RequestText, Topic, held_by_label};
 
 /// The folder of one branch.
 pub(super) struct Folder {
@@ -67,7 +64,6 @@ impl Folder {
             None => Metadata::parse(&body).is_none_or(|noted| noted.state == State::Open),
         };
         let shown = shown.unwrap_or_default();
-        let held = shown.labels.iter().any(|label| label == HOLD);
         Ok(Some(FoundRequest {
             id: self.branch.clone(),
             by_bot: true,
@@ -77,7 +73,7 @@ impl Folder {
             body,
             url: self.body().display().to_string(),
             base_branch: shown.base_branch,
-            held: held.then(|| format!("it has the label `{HOLD}`")),
+            held: held_by_label(shown.labels.iter().map(String::as_str)),
             ..FoundRequest::default()
         }))
     }

@@ -5,7 +5,6 @@ use std::process::Command;
 
 use slicewright_core::review::lifecycle::{self, Action, Own, Wanted};
 use slicewright_core::review::metadata::State;
-use slicewright_core::review::shares::Shares;
 
 use super::*;
 
@@ -451,6 +450,7 @@ fn wanted(fingerprint: &str, content: &str) -> Wanted {
         files: BTreeMap::from([("apps/a.yaml".into(), Some(content.as_bytes().to_vec()))]),
         method: "MIG".into(),
         cards_freed: 2,
+        shares: BTreeMap::new(),
         outgrown: Vec::new(),
     }
 }

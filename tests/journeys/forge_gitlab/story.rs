@@ -1,6 +1,5 @@
 //! A repository on a GitLab, and the bot's adapter for it.
 
-use std::collections::BTreeMap;
 use std::io::Write as _;
 
 use slicewright::forge::settings::{RemoteKind, Settings};
