@@ -169,8 +169,10 @@ fn where_git_does_not_get_through_the_api_moves_the_branch() {
         ("GET", "/branches/slicewright", Fault::After(Box::new(nobody))),
         ("GET", "/branches/slicewright", Fault::After(Box::new(person))),
     ]);
+    story.writes();
     let result = story.publish(&[("apps/a.yaml", Some("gpu: 8\n"))]);
     assert!(matches!(result, Err(ForgeError::Conflict { .. })), "{result:?}");
+    assert!(!story.writes().iter().any(|line| line.ends_with("/repository/commits")));
     assert_eq!(story.forge.state().infra().git.read(BRANCH, "apps/a.yaml").unwrap(), "gpu: 5\n");
 }
 
