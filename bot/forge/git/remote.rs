@@ -90,9 +90,7 @@ impl Git {
         let name = format!("refs/heads/{branch}");
         let lease = format!("--force-with-lease={name}:{expected}");
         let order = format!("{}:{name}", new.unwrap_or_default());
-        // A thin pack is made from contents that were left on the server.
-        let arguments =
-            ["push", "--porcelain", "--no-thin", "--no-verify", &lease, "--", &remote.url, &order];
+        let arguments = ["push", "--porcelain", "--no-verify", &lease, "--", &remote.url, &order];
         let output = self.speak(remote, &arguments).await?;
         if output.status.success() {
             return Ok(Pushed::Done);
@@ -144,6 +142,9 @@ impl Git {
             ("credential.helper", ""),
             // The server knows the base although no branch may be at it any more; without this all of it is sent back.
             ("push.negotiate", "true"),
+            // A delta would be made from contents that were left on the server. The few files of a change go whole;
+            // `--no-thin` does not arrive at the program that packs for HTTP.
+            ("pack.window", "0"),
         ];
         settings.extend(ca_file.as_deref().map(|path| ("http.sslCAInfo", path)));
         command.env("GIT_CONFIG_COUNT", settings.len().to_string());
