@@ -11,3 +11,5 @@ mod writes;
 mod speaks;
 
 mod goes_wrong;
+
+mod judged;

@@ -53,7 +53,8 @@ impl Git {
     /// Brings `commit` and its folders here, without the contents of files and without its history.
     ///
     /// # Errors
-    /// When that is not possible, for whatever reason.
+    /// [`ForgeError::Unanswered`] when it may go better the next time, else [`ForgeError::Failed`]: git does not get
+    /// through.
     pub(in crate::forge) async fn fetch(&self, remote: &Remote, commit: &str) -> Result<(), ForgeError> {
         super::refuse_options(commit)?;
         let arguments = [
@@ -71,16 +72,14 @@ impl Git {
         if output.status.success() {
             return Ok(());
         }
-        Err(ForgeError::Failed {
-            what: format!("`git fetch` of {commit} from {} failed: {}", remote.url, complaint(&output)),
-            cause: None,
-        })
+        Err(failure(format!("`git fetch` of {commit} from {}", remote.url), &output))
     }
 
     /// Moves `branch` from `expected` to `new`, or deletes it, in one step or not at all.
     ///
     /// # Errors
-    /// When it is not known what became of it.
+    /// [`ForgeError::Unanswered`] when it is not known what became of it; [`ForgeError::Failed`] when git does not get
+    /// through, and nothing was written.
     pub(in crate::forge) async fn push(
         &self,
         remote: &Remote,
@@ -91,9 +90,7 @@ impl Git {
         let name = format!("refs/heads/{branch}");
         let lease = format!("--force-with-lease={name}:{expected}");
         let order = format!("{}:{name}", new.unwrap_or_default());
-        // A thin pack is made from contents that were left on the server.
-        let arguments =
-            ["push", "--porcelain", "--no-thin", "--no-verify", &lease, "--", &remote.url, &order];
+        let arguments = ["push", "--porcelain", "--no-verify", &lease, "--", &remote.url, &order];
         let output = self.speak(remote, &arguments).await?;
         if output.status.success() {
             return Ok(Pushed::Done);
@@ -114,10 +111,7 @@ impl Git {
         if line.starts_with("[rejected]") || line.starts_with("[remote rejected]") {
             return Ok(Pushed::Refused(format!("{line} {}", complaint(&output)).trim().to_owned()));
         }
-        Err(ForgeError::Unanswered {
-            what: format!("`git push` of `{branch}` to {}: {}", remote.url, complaint(&output)),
-            cause: None,
-        })
+        Err(failure(format!("`git push` of `{branch}` to {}", remote.url), &output))
     }
 
     /// Runs one command that speaks to the server.
@@ -148,6 +142,9 @@ impl Git {
             ("credential.helper", ""),
             // The server knows the base although no branch may be at it any more; without this all of it is sent back.
             ("push.negotiate", "true"),
+            // A delta would be made from contents that were left on the server. The few files of a change go whole;
+            // `--no-thin` does not arrive at the program that packs for HTTP.
+            ("pack.window", "0"),
         ];
         settings.extend(ca_file.as_deref().map(|path| ("http.sslCAInfo", path)));
         command.env("GIT_CONFIG_COUNT", settings.len().to_string());
@@ -168,9 +165,59 @@ impl Git {
     }
 }
 
+/// What a command that failed means: what the network does to it may pass, what the server says stays.
+fn failure(what: String, output: &Output) -> ForgeError {
+    const PASSING: [&str; 14] = [
+        "returned error: 5",
+        "returned error: 429",
+        "HTTP 5",
+        "HTTP 429",
+        "Could not resolve",
+        "Failed to connect",
+        "Couldn't connect",
+        "timed out",
+        "Operation too slow",
+        "Empty reply",
+        "reset by peer",
+        "Recv failure",
+        "early EOF",
+        "hung up",
+    ];
+    let said = complaint(output);
+    let what = format!("{what}: {said}");
+    if PASSING.iter().any(|sign| said.contains(sign)) {
+        return ForgeError::Unanswered { what, cause: None };
+    }
+    ForgeError::Failed { what, cause: None }
+}
+
 /// What git and the server said, on one line.
 fn complaint(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     let plain: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     plain.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MOST_DETAIL).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    use super::*;
+
+    #[test]
+    fn what_may_pass_is_told_from_what_stays() {
+        let passes = |said: &str| {
+            let status = std::process::ExitStatus::from_raw(128 << 8);
+            let output = Output { status, stdout: Vec::new(), stderr: said.into() };
+            matches!(failure("x".into(), &output), ForgeError::Unanswered { .. })
+        };
+        assert!(passes("fatal: unable to access 'https://x/': Could not resolve host: x"));
+        assert!(passes("error: RPC failed; HTTP 502 curl 22 The requested URL returned error: 502"));
+        assert!(passes("fatal: unable to access 'https://x/': Empty reply from server"));
+        assert!(!passes(
+            "remote: Git access over HTTP is not allowed\nfatal: The requested URL returned error: 403"
+        ));
+        assert!(!passes("fatal: couldn't find remote ref 4f2c"));
+        assert!(!passes("fatal: unable to access 'https://x/': SSL certificate problem"));
+    }
 }

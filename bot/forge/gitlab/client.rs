@@ -338,4 +338,34 @@ mod tests {
         let denied = judged(403, r#"{"message":"403 Forbidden"}"#);
         assert_eq!(denied, "reading acme/infra (403 Forbidden) was denied");
     }
+
+    #[test]
+    fn gitlab_may_live_in_a_folder_of_its_host() {
+        let token = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(token.path(), "secret").unwrap();
+        let at = |url: Option<&str>, api_url: Option<&str>| {
+            let client = Client::new(&Settings {
+                url: url.map(str::to_owned),
+                api_url: api_url.map(str::to_owned),
+                token_file: Some(token.path().to_path_buf()),
+                ..Settings::default()
+            });
+            let client = client.unwrap();
+            let project = super::super::endpoints::project("acme/infra").unwrap();
+            (client.url("x", &project).unwrap().to_string(), client.site().to_string())
+        };
+        for (url, api_url, api, site) in [
+            (None, None, "https://gitlab.com/api/v4", "https://gitlab.com/"),
+            (Some("https://x.org/git/"), None, "https://x.org/git/api/v4", "https://x.org/git/"),
+            (None, Some("https://x.org/git/api/v4"), "https://x.org/git/api/v4", "https://x.org/git/"),
+            (
+                Some("https://x.org"),
+                Some("https://in.x.org/api/v4/"),
+                "https://in.x.org/api/v4",
+                "https://x.org/",
+            ),
+        ] {
+            assert_eq!(at(url, api_url), (format!("{api}/projects/acme%2Finfra"), site.to_owned()));
+        }
+    }
 }

@@ -1,6 +1,11 @@
 //! What GitLab's answers look like: the fields that are needed, and no word about the rest.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+
+/// A value that GitLab writes as `null` when it has none.
+fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(value: D) -> Result<T, D::Error> {
+    Option::deserialize(value).map(Option::unwrap_or_default)
+}
 
 use crate::forge::held_by_label;
 
@@ -28,6 +33,7 @@ pub(super) struct Project {
     pub(super) merge_requests_enabled: Option<bool>,
     pub(super) merge_requests_access_level: Option<String>,
     pub(super) repository_access_level: Option<String>,
+    #[serde(default, deserialize_with = "or_default")]
     pub(super) permissions: Permissions,
 }
 
@@ -66,13 +72,13 @@ pub(super) struct Branch {
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct Commit {
     pub(super) id: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(super) parent_ids: Vec<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(super) message: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(super) author_email: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(super) committer_email: String,
 }
 
@@ -80,6 +86,7 @@ pub(super) struct Commit {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Event {
+    #[serde(default, deserialize_with = "or_default")]
     pub(super) author: User,
     pub(super) push_data: Option<Push>,
 }
@@ -114,9 +121,9 @@ pub(super) struct MergeRequest {
     /// `None`: the fork that it came from is gone.
     #[serde(default)]
     pub(super) source_project_id: Option<u64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(super) author: User,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(super) labels: Vec<String>,
     #[serde(default)]
     pub(super) draft: Option<bool>,
@@ -188,6 +195,7 @@ impl MergeRequest {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Approvals {
+    #[serde(default, deserialize_with = "or_default")]
     pub(super) approved_by: Vec<Approval>,
 }
 
@@ -202,9 +210,9 @@ pub(super) struct Approval {
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct Note {
     pub(super) id: u64,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(super) body: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(super) author: User,
     #[serde(default)]
     pub(super) system: bool,
@@ -271,5 +279,14 @@ mod tests {
             MergeRequest { merge_when_pipeline_succeeds: Some(true), ..request.clone() }.held().is_some()
         );
         assert!(MergeRequest { labels: vec!["slicewright/hold".into()], ..request }.held().is_some());
+    }
+
+    #[test]
+    fn what_is_null_is_nothing() {
+        let commit = r#"{"id":"a","parent_ids":null,"author_email":null,"stats":null}"#;
+        assert!(serde_json::from_str::<Commit>(commit).unwrap().parent_ids.is_empty());
+        let request = r#"{"iid":1,"title":"t","state":"opened","target_branch":"main","labels":null,"author":null,"description":null,"prepared_at":null}"#;
+        assert_eq!(serde_json::from_str::<MergeRequest>(request).unwrap().body(), "");
+        assert_eq!(serde_json::from_str::<Project>(r#"{"id":7,"permissions":null}"#).unwrap().id, 7);
     }
 }

@@ -17,6 +17,7 @@ use crate::forge::git::remote::{Pushed, Remote};
 use crate::forge::git::{Git, Signature};
 use crate::forge::remote::archive::object_id;
 use crate::forge::remote::compare::compare;
+use crate::forge::remote::http::retried;
 use crate::forge::{Commit, ForgeError};
 
 /// How often a branch that must be new is made while no answer comes. It can be made only once.
@@ -193,8 +194,10 @@ impl GitLab {
             Ok(workshop) => workshop,
             Err(error) => return Ok(Err(error.to_string())),
         };
-        if let Err(error) = workshop.git.fetch(&remote, &base).await {
-            return Ok(Err(error.to_string()));
+        match retried(|| workshop.git.fetch(&remote, &base)).await {
+            Ok(()) => {}
+            Err(error @ ForgeError::Unanswered { .. }) => return Err(error),
+            Err(error) => return Ok(Err(error.to_string())),
         }
         let (git, commit, listing) = (workshop.git.clone(), wanted.commit.clone(), wanted.listing.clone());
         let (name, email) = (self.target.author_name.clone(), self.target.author_email.clone());
@@ -237,7 +240,8 @@ impl GitLab {
                 what: self.on(&format!("pushing `{}` ({why}) to a branch", wanted.branch)),
             }),
             Ok(Pushed::Done | Pushed::Stale) => Err(self.moved(wanted.branch)),
-            Err(error) => Err(error),
+            Err(error @ ForgeError::Unanswered { .. }) => Err(error),
+            Err(error) => Ok(Err(error.to_string())),
         }
     }
 
@@ -280,6 +284,7 @@ impl GitLab {
                     let why = match pushed {
                         Ok(Pushed::Refused(why)) => why,
                         Ok(Pushed::Done | Pushed::Stale) => "the branch is there as before".into(),
+                        Err(error @ ForgeError::Unanswered { .. }) => return Err(error),
                         Err(error) => error.to_string(),
                     };
                     tracing::debug!("{}: {why}; it is deleted over the API instead", self.on(branch));

@@ -58,6 +58,21 @@ fn a_merge_of_the_base_is_told_from_work() {
     assert_eq!(found.commits.iter().map(|commit| commit.merges_base).collect::<Vec<_>>(), [false, true]);
     assert_eq!(found.changed.keys().collect::<Vec<_>>(), ["apps/a.yaml"]);
     assert_eq!(found.base, Some(story.main()));
+
+    // The same, with a line of somebody's in it.
+    let mut state = story.forge.state();
+    let git = &state.infra().git;
+    let more =
+        git.commit_as_human("scratch", &[("apps/a.yaml", "gpu: 0\n"), ("more.yaml", "z: 1\n")], "More");
+    let tree = git.git(&["rev-parse", &format!("{more}^{{tree}}")]);
+    let parents = ["-p", &format!("{BRANCH}^1"), "-p", MAIN];
+    let mut arguments = vec!["commit-tree", tree.trim(), "-m", "Merge branch 'main'"];
+    arguments.extend(parents);
+    let made = git.git(&arguments);
+    git.git(&["update-ref", &format!("refs/heads/{BRANCH}"), made.trim()]);
+    drop(state);
+    let found = story.find();
+    assert_eq!(found.commits.iter().map(|commit| commit.merges_base).collect::<Vec<_>>(), [false, false]);
 }
 
 #[test]
@@ -246,7 +261,9 @@ fn a_program_that_was_stopped_before_the_text_knows_its_head_from_gitlabs_own_no
     let mut state = story.forge.state();
     let git = &state.infra().git;
     git.git(&["update-ref", &format!("refs/heads/{BRANCH}"), &first]);
-    state.infra().pushes.retain(|push| push.to.as_ref() != Some(&first));
+    for push in &mut state.infra().pushes {
+        push.user = KIM;
+    }
     state.request_of(BRANCH).body = noting(&head);
     drop(state);
     assert_eq!(story.find().unfinished_head, None);

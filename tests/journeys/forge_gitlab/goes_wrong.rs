@@ -55,6 +55,19 @@ fn a_branch_is_moved_once_whatever_becomes_of_the_answer() {
 }
 
 #[test]
+fn git_is_tried_again_before_anything_less_safe_is() {
+    for fault in [|| Fault::Drop, || Fault::Refuse(error(503))] {
+        let story = Story::new();
+        story.propose();
+        story.writes();
+        story.faults(vec![("GET", "info/refs", fault()), ("POST", "git-upload-pack", fault())]);
+        let head = story.publish(&[("apps/a.yaml", Some("gpu: 7\n"))]).unwrap();
+        assert_eq!(story.branch_head(), Some(head));
+        assert!(!story.writes().iter().any(|line| line.ends_with("/repository/commits")));
+    }
+}
+
+#[test]
 fn a_reset_over_the_api_is_known_by_its_tree_when_the_answer_is_lost() {
     let story = Story::new();
     story.propose();

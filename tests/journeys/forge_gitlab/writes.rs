@@ -97,7 +97,11 @@ fn a_base_that_is_no_branchs_head_any_more_is_still_built_on() {
     let head = story.propose();
     story.forge.state().infra().git.commit_as_human(MAIN, &[("other.yaml", "y: 1\n")], "Meanwhile");
     let wanted = commit(&base, &[("apps/a.yaml", Some("gpu: 9\n"))]);
+    story.forge.take_log();
     let head = story.wait(story.bot.publish(BRANCH, Some(&head), &wanted)).unwrap();
+    // The folders of the base, and that the server has it: neither contents nor history.
+    let asked = story.forge.take_log();
+    assert_eq!(asked.iter().filter(|line| line.path.ends_with("/git-upload-pack")).count(), 2, "{asked:?}");
     assert_eq!(story.branch_head(), Some(head.clone()));
     assert_eq!(story.forge.state().infra().git.git(&["rev-parse", &format!("{head}^")]).trim(), base);
 }
@@ -169,8 +173,10 @@ fn where_git_does_not_get_through_the_api_moves_the_branch() {
         ("GET", "/branches/slicewright", Fault::After(Box::new(nobody))),
         ("GET", "/branches/slicewright", Fault::After(Box::new(person))),
     ]);
+    story.writes();
     let result = story.publish(&[("apps/a.yaml", Some("gpu: 8\n"))]);
     assert!(matches!(result, Err(ForgeError::Conflict { .. })), "{result:?}");
+    assert!(!story.writes().iter().any(|line| line.ends_with("/repository/commits")));
     assert_eq!(story.forge.state().infra().git.read(BRANCH, "apps/a.yaml").unwrap(), "gpu: 5\n");
 }
 

@@ -75,7 +75,7 @@ pub(super) fn tree(state: &State, asked: &Asked<'_>) -> Reply {
     let repository = asked.repository(state);
     let name = asked.call.asked("ref").unwrap_or(&repository.default_branch).to_owned();
     let mut arguments = vec!["ls-tree", "-z", "--full-tree"];
-    if asked.call.asked("recursive") == Some("true") {
+    if asked.call.asked("recursive").is_some_and(|word| word.eq_ignore_ascii_case("true")) {
         arguments.extend(["-r", "-t"]);
     }
     arguments.push(&name);
