@@ -293,7 +293,7 @@ impl Stage {
 
     /// All that a person could see.
     pub(super) fn everything(&self) -> String {
-        let refs = self.git(|git| git.git(&["for-each-ref"]));
+        let refs = self.git(|git| format!("{:?}", git.heads()));
         match &self.scene {
             Scene::Local(_) => {
                 let files = crate::world::repo::files_below;

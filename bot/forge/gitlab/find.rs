@@ -79,13 +79,15 @@ impl GitLab {
         let what = self.on("reading the latest pushes");
         let events: Option<Vec<dto::Event>> = self.client.find(&what, &endpoints::pushes(project)).await?;
         let bot = self.account().await?.id;
-        Ok(events.unwrap_or_default().into_iter().any(|event| {
-            let push = event.push_data.unwrap_or_default();
-            event.author.id == bot
-                && push.ref_type.as_deref() == Some("branch")
-                && push.name.as_deref() == Some(branch)
-                && push.commit_to.as_deref() == Some(head)
-        }))
+        // The latest first: whoever put the branch back to an older commit of the bot pushed after it.
+        let pushes = events
+            .unwrap_or_default()
+            .into_iter()
+            .map(|event| (event.author.id, event.push_data.unwrap_or_default()));
+        let mut of_branch = pushes.filter(|(_, push)| {
+            push.ref_type.as_deref() == Some("branch") && push.name.as_deref() == Some(branch)
+        });
+        Ok(of_branch.next().is_some_and(|(by, push)| by == bot && push.commit_to.as_deref() == Some(head)))
     }
 
     /// The merge request to show, and whether the bot made it: the bot's open one, else anybody's open one, else the

@@ -242,10 +242,7 @@ impl State {
 impl State {
     /// Does something to the branches of a repository, and notes who put which where.
     pub(crate) fn pushing<T>(&mut self, path: &str, user: u64, act: impl FnOnce(&mut Self) -> T) -> T {
-        let heads = |state: &Self| -> BTreeMap<String, String> {
-            let git = &state.repositories[path].git;
-            git.branches().into_iter().filter_map(|name| Some((name.clone(), git.head(&name)?))).collect()
-        };
+        let heads = |state: &Self| -> BTreeMap<String, String> { state.repositories[path].git.heads() };
         let before = heads(self);
         let done = act(self);
         let (after, at) = (heads(self), self.clock);
