@@ -88,14 +88,6 @@ impl Client {
         judged(answer, what)
     }
 
-    /// As [`Client::get_fixed`], the bytes themselves instead of JSON.
-    pub(super) async fn get_raw(&self, what: &str, path: &str) -> Result<Vec<u8>, ForgeError> {
-        let raw = HeaderValue::from_static("application/vnd.github.raw+json");
-        let headers = HeaderMap::from_iter([(ACCEPT, raw)]);
-        let answer = self.read(what, &format!("{}{path}", self.addresses.rest), &headers).await?;
-        Ok(judged(answer, what)?.body)
-    }
-
     /// Reads, and follows where it leads at the same origin; says whether it led anywhere.
     pub(super) async fn get_followed(&self, what: &str, path: &str) -> Result<(Answer, bool), ForgeError> {
         let mut at = format!("{}{path}", self.addresses.rest);

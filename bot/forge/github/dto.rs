@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
 #[derive(Debug, Deserialize)]
@@ -49,6 +51,27 @@ pub(super) struct TreeEntry {
     pub(super) mode: String,
     pub(super) sha: String,
     pub(super) size: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Blob {
+    content: String,
+    encoding: String,
+}
+
+impl Blob {
+    /// Its bytes; `None` when it is not packed as GitHub packs bytes: Base64 on several lines.
+    pub(super) fn bytes(self) -> Option<Vec<u8>> {
+        match self.encoding.as_str() {
+            "utf-8" => Some(self.content.into_bytes()),
+            "base64" => {
+                let digits: Vec<u8> =
+                    self.content.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+                STANDARD.decode(digits).ok()
+            }
+            _ => None,
+        }
+    }
 }
 
 #[derive(Debug, Deserialize)]

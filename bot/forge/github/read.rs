@@ -231,11 +231,12 @@ impl GitHub {
                 None => {
                     let what = format!("reading `{path}` of {name} at {commit}");
                     let at = self.repository().await?.path(&format!("/git/blobs/{}", part(&id)));
-                    let content = self.client.get_raw(&what, &at).await?;
-                    if archive::object_id(&content, id.len()) != id {
+                    let blob: dto::Blob = self.client.get_fixed(&what, &at).await?.json(&what)?;
+                    let content = blob.bytes().filter(|content| archive::object_id(content, id.len()) == id);
+                    let Some(content) = content else {
                         let what = format!("{what}: what came is not what the listing names");
                         return Err(ForgeError::Failed { what, cause: None });
-                    }
+                    };
                     let weight = content.len();
                     self.blobs.put(&id, content, weight)
                 }

@@ -2,14 +2,14 @@
 
 use super::*;
 use crate::world::forge::github::GraphQl;
-use crate::world::forge::state::{ALEX, KIM, ROBIN, RequestState};
+use crate::world::forge::state::{KIM, ROBIN, RequestState};
 
 #[test]
 fn a_commit_is_one_on_its_base_and_changes_what_it_says() {
     let story = Story::new(SignIn::Token);
     story.state().infra().git.git(&["update-ref", "refs/heads/old", MAIN]);
     let mut files: Vec<(String, Option<Vec<u8>>)> =
-        (0..230).map(|n| (format!("many/{n}.yaml"), Some(format!("n: {n}\r\n").into_bytes()))).collect();
+        (0..110).map(|n| (format!("many/{n}.yaml"), Some(format!("n: {n}\r\n").into_bytes()))).collect();
     files.push((FILE.to_owned(), Some(b"\xef\xbb\xbfgpu: 0.5\r\n".to_vec())));
     files.push(("apps/other.yaml".to_owned(), None));
     files.push(("never/was.yaml".to_owned(), None));
@@ -145,7 +145,6 @@ fn a_pull_request_is_opened_with_labels_and_reviewers_as_far_as_they_can_be_had(
     assert_eq!((made.author, made.target.as_str()), (BOT, MAIN));
     assert_eq!(made.labels, ["gpu".to_owned(), "new".to_owned()].into());
     assert_eq!(made.reviewers, [ROBIN, KIM].into());
-    let _ = ALEX;
 }
 
 #[test]

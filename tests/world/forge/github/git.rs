@@ -202,6 +202,7 @@ pub(super) fn create_tree(state: &State, path: &str, call: &Call) -> Reply {
     if entries.len() > 100 {
         return refused("the stand-in takes 100 entries at once");
     }
+    let mut lines = String::new();
     for entry in &entries {
         let (file, mode) = (entry["path"].as_str().unwrap(), entry["mode"].as_str().unwrap_or_default());
         let line = match (entry["content"].as_str(), &entry["sha"]) {
@@ -222,27 +223,25 @@ pub(super) fn create_tree(state: &State, path: &str, call: &Call) -> Reply {
             }
             _ => return refused("Must supply either tree.sha or tree.content"),
         };
-        run(
-            repo,
-            &["update-index", "--add", "--replace", "--index-info"],
-            &environment,
-            format!("{line}\n").as_bytes(),
-        )
-        .expect("an entry of a tree");
+        lines.push_str(&line);
+        lines.push('\n');
     }
+    run(repo, &["update-index", "--add", "--replace", "--index-info"], &environment, lines.as_bytes())
+        .expect("entries of a tree");
     let tree = run(repo, &["write-tree"], &environment, b"").unwrap();
     let tree = String::from_utf8(tree).unwrap().trim().to_owned();
     let entries = listed(repo, &tree, false);
     Reply::json(201, &shaped("git-tree", json!({"sha": tree, "tree": entries, "truncated": false})))
 }
 
-pub(super) fn get_blob(state: &State, path: &str, sha: &str, call: &Call) -> Reply {
+pub(super) fn get_blob(state: &State, path: &str, sha: &str) -> Reply {
     let repo = &state.repositories[path].git;
     let Some(content) = run(repo, &["cat-file", "blob", sha], &[], b"") else { return not_found() };
-    if call.header("accept").is_some_and(|kinds| kinds.contains("raw")) {
-        return Reply { status: 200, headers: Vec::new(), body: content };
-    }
-    let shown = json!({"sha": sha, "size": content.len(), "encoding": "base64", "content": STANDARD.encode(&content)});
+    // On lines, as Git and mail have it.
+    let digits = STANDARD.encode(&content);
+    let lines: Vec<&str> =
+        digits.as_bytes().chunks(60).map(|line| std::str::from_utf8(line).unwrap()).collect();
+    let shown = json!({"sha": sha, "size": content.len(), "encoding": "base64", "content": lines.join("\n")});
     Reply::json(200, &shaped("blob", shown))
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::state::{Role, State, User};
 use super::super::{Call, Reply};
-use super::{git, schema};
+use super::{document, git};
 
 /// How much of it there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(crate) enum GraphQl {
 }
 
 pub(super) fn answer(state: &mut State, call: &Call, who: &User, broken: &mut Vec<String>) -> Reply {
-    let Some(asked) = schema::graphql(call, broken) else { return error("UNPROCESSABLE", "A query problem") };
+    let Some(asked) = document::read(call, broken) else { return error("UNPROCESSABLE", "A query problem") };
     match state.github.graphql {
         GraphQl::Absent => return super::not_found(),
         GraphQl::Old if asked.field != "viewer" => {

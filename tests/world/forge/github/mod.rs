@@ -3,6 +3,8 @@
 
 mod account;
 
+mod document;
+
 mod git;
 
 mod graphql;
@@ -162,7 +164,7 @@ fn signed_in(state: &mut State, name: &str, parameters: &[String], call: &Call) 
         "DELETE /repos/{owner}/{repo}/git/refs/{ref}" => git::delete_ref(state, &path, at(2)),
         "GET /repos/{owner}/{repo}/git/trees/{tree_sha}" => git::get_tree(state, &path, at(2), call),
         "POST /repos/{owner}/{repo}/git/trees" => git::create_tree(state, &path, call),
-        "GET /repos/{owner}/{repo}/git/blobs/{file_sha}" => git::get_blob(state, &path, at(2), call),
+        "GET /repos/{owner}/{repo}/git/blobs/{file_sha}" => git::get_blob(state, &path, at(2)),
         "POST /repos/{owner}/{repo}/git/blobs" => {
             state.github.blobs_written += 1;
             git::create_blob(state, &path, call)

@@ -3,8 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use apollo_compiler::validation::Valid;
-use apollo_compiler::{ExecutableDocument, Schema};
 use jsonschema::Validator;
 use serde_json::{Map, Value, json};
 
@@ -144,9 +142,7 @@ impl Operation {
             }
             return;
         };
-        // Bytes were asked for instead.
-        let is_raw = !reply.headers.iter().any(|(_, value)| value.contains("json"));
-        if schema.is_null() || is_raw {
+        if schema.is_null() || reply.body.is_empty() {
             return;
         }
         match serde_json::from_slice(&reply.body) {
@@ -247,40 +243,4 @@ fn plain(schema: &Value) -> Option<Value> {
         Some("array") => Some(json!([])),
         _ => None,
     }
-}
-
-/// One call of the GraphQL interface.
-pub(super) struct Asked {
-    /// The first field: `updateRefs`.
-    pub(super) field: String,
-    pub(super) variables: Value,
-}
-
-/// Reads a call and adds what the published schema does not take.
-pub(super) fn graphql(call: &Call, broken: &mut Vec<String>) -> Option<Asked> {
-    static SCHEMA: OnceLock<Valid<Schema>> = OnceLock::new();
-    let schema = SCHEMA.get_or_init(|| {
-        Schema::parse_and_validate(include_str!("schema.graphql"), "schema.graphql")
-            .unwrap_or_else(|error| panic!("{error}"))
-    });
-    let body = call.json();
-    let mut wrong = |what: String| {
-        broken.push(format!("POST /graphql: {what} in {body}"));
-        None
-    };
-    let Some(query) = body["query"].as_str() else { return wrong("no query".to_owned()) };
-    let document = match ExecutableDocument::parse_and_validate(schema, query, "query.graphql") {
-        Ok(document) => document,
-        Err(error) => return wrong(error.to_string()),
-    };
-    let Ok(operation) = document.operations.get(None) else { return wrong("no one operation".to_owned()) };
-    let variables = body.get("variables").cloned().unwrap_or_else(|| json!({}));
-    let Ok(values) = serde_json::from_value(variables.clone()) else {
-        return wrong("variables that are no object".to_owned());
-    };
-    if let Err(error) = apollo_compiler::request::coerce_variable_values(schema, operation, &values) {
-        return wrong(error.message().to_string());
-    }
-    let field = operation.root_fields(&document).next()?.name.to_string();
-    Some(Asked { field, variables })
 }
