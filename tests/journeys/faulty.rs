@@ -17,6 +17,9 @@ const STEPS: usize = 6;
 /// Of 1,000 requests, how many go wrong.
 const PER_MILLE: u64 = 120;
 
+/// Stories at once. Most of their time they wait, for a pause before a request is repeated.
+const N_THREADS: usize = 12;
+
 const SLICES: [&str; 3] = ["1g.5gb", "2g.10gb", "3g.20gb"];
 
 /// What came of all stories.
@@ -45,7 +48,7 @@ fn whatever_goes_wrong_there_is_one_proposal_and_no_commit_is_lost() {
         }
     };
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..4).map(|_| scope.spawn(work)).collect();
+        let workers: Vec<_> = (0..N_THREADS).map(|_| scope.spawn(work)).collect();
         for worker in workers {
             worker.join().unwrap_or_else(|why| std::panic::resume_unwind(why));
         }
@@ -63,7 +66,7 @@ fn story(kind: Kind, seed: u64, tally: &Tally) {
     let mut closed_by_people = 0;
     for _ in 0..STEPS {
         match random.below(12) {
-            0..7 => pass(&mut stage, Some(SLICES[random.index(SLICES.len())]), tally),
+            0..7 => pass(&mut stage, Some(random.of(&SLICES)), tally),
             7 => pass(&mut stage, None, tally),
             8 => stage.restart(),
             9 => stage.main_moves(OTHER, &format!("limits: {{}} # {}\n", random.below(1_000))),
@@ -81,7 +84,7 @@ fn story(kind: Kind, seed: u64, tally: &Tally) {
     stage.fake().set_faults(None);
     stage.restart();
     // Once nothing goes wrong any more, it comes to rest soon.
-    let last = ready(SLICES[random.index(SLICES.len())]);
+    let last = ready(random.of(&SLICES));
     for _ in 0..4 {
         stage.pass(Some(&last));
         stage.now += jiff::SignedDuration::from_hours(2);
@@ -103,7 +106,8 @@ fn pass(stage: &mut Stage, slice: Option<&str>, tally: &Tally) {
 fn check(stage: &Stage, commits: &[String], closed_by_people: usize) {
     let git = |arguments: &[&str]| stage.git(|git| git.try_git(arguments));
     for commit in commits {
-        let there = stage.head().is_some_and(|head| git(&["merge-base", "--is-ancestor", commit, &head]).is_some());
+        let there =
+            stage.head().is_some_and(|head| git(&["merge-base", "--is-ancestor", commit, &head]).is_some());
         assert!(there, "a person's commit {commit} is no longer on the branch");
     }
     let mut state = stage.fake().state();
@@ -112,7 +116,8 @@ fn check(stage: &Stage, commits: &[String], closed_by_people: usize) {
     assert!(open.len() <= 1, "{} merge requests are open", open.len());
     assert!(requests.iter().all(|request| request.author == BOT && request.source == BRANCH));
     for request in requests {
-        let mut topics: Vec<&str> = request.comments.iter().filter_map(|comment| comment.body.lines().next()).collect();
+        let mut topics: Vec<&str> =
+            request.comments.iter().filter_map(|comment| comment.body.lines().next()).collect();
         let n_comments = topics.len();
         topics.sort_unstable();
         topics.dedup();

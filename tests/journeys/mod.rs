@@ -8,6 +8,8 @@ mod stage;
 
 mod proposals;
 
+mod faulty;
+
 mod life;
 
 mod settings;

@@ -16,7 +16,11 @@ impl GitHub {
         let repository = self.repository().await?;
         let what = format!("commenting on #{id} of {}", repository.name);
         let wanted = text.map(|text| format!("{}\n{text}", topic.mark()));
-        let there = self.own_comments(repository, id, topic).await?;
+        let mut there = self.own_comments(repository, id, topic).await?;
+        if there.is_empty() && wanted.is_some() {
+            // A list may be a moment old; a comment that is made twice is what people see.
+            there = self.own_comments(repository, id, topic).await?;
+        }
         let keep = usize::from(wanted.is_some());
         // More than one is what a request that arrived twice leaves.
         for comment in there.iter().skip(keep) {

@@ -16,7 +16,12 @@ impl GitLab {
         let project = self.project().await?.id;
         let on = self.on(&format!("merge request !{id}"));
         let number = id.parse().map_err(|_| ForgeError::NotFound { what: on.clone() })?;
-        let mut own = self.own_notes(number, topic).await?.into_iter();
+        let mut own = self.own_notes(number, topic).await?;
+        if own.is_empty() && text.is_some() {
+            // A list may be a moment old; a comment that is made twice is what people see.
+            own = self.own_notes(number, topic).await?;
+        }
+        let mut own = own.into_iter();
         if let Some(text) = text {
             let text = format!("{}\n{text}", topic.mark());
             match own.next() {

@@ -25,12 +25,42 @@ pub(crate) enum Fault {
     After(Box<dyn FnOnce(&mut State) + Send>),
 }
 
+/// Numbers from a seed, the same on every machine: Sebastiano Vigna's splitmix64.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next number that is less than `n`.
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % n
+    }
+
+    /// One of these.
+    pub(crate) fn of<T: Copy>(&mut self, values: &[T]) -> T {
+        values[usize::try_from(self.below(values.len() as u64)).expect("fits")]
+    }
+}
+
+/// How many requests a replica lags behind at most. A pass has some ten: with more, answers would be those of the last
+/// run, hours ago.
+const MOST_LAG: u64 = 10;
+
 /// A source of faults.
 pub(crate) struct Faults {
-    random: u64,
+    random: Random,
     /// Of 1,000 requests, how many go wrong.
     per_mille: u64,
-    seen: BTreeMap<String, Reply>,
+    /// Answers to reads, and with which request they were given.
+    seen: BTreeMap<String, (u64, Reply)>,
+    /// Requests so far.
+    n: u64,
     /// Requests that are still under way.
     pub(crate) late: Vec<Call>,
     /// What goes wrong with certain requests, whatever the seed says: method, part of the path, fault.
@@ -39,7 +69,14 @@ pub(crate) struct Faults {
 
 impl Faults {
     pub(crate) fn new(seed: u64, per_mille: u64) -> Self {
-        Self { random: seed, per_mille, seen: BTreeMap::new(), late: Vec::new(), planned: Vec::new() }
+        Self {
+            random: Random::new(seed),
+            per_mille,
+            seen: BTreeMap::new(),
+            n: 0,
+            late: Vec::new(),
+            planned: Vec::new(),
+        }
     }
 
     /// Nothing by chance; each of these goes wrong once, with the first request that has the method and the part of the
@@ -48,23 +85,15 @@ impl Faults {
         Self { planned, ..Self::new(0, 0) }
     }
 
-    /// The next number; Sebastiano Vigna's splitmix64.
-    fn random(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
     /// What goes wrong with this call, if anything.
     pub(crate) fn next(&mut self, call: &Call) -> Option<Fault> {
+        self.n += 1;
         let planned =
             |(method, part, _): &(&str, &str, Fault)| call.method == *method && call.path.contains(part);
         if let Some(at) = self.planned.iter().position(planned) {
             return Some(self.planned.remove(at).2);
         }
-        if self.random() % 1_000 >= self.per_mille {
+        if self.random.below(1_000) >= self.per_mille {
             return None;
         }
         let error =
@@ -72,8 +101,9 @@ impl Faults {
         let limit = |status: u16| {
             Reply::json(status, &serde_json::json!({"message": "You have exceeded a secondary rate limit"}))
         };
-        let known = self.seen.get(&key(call)).cloned();
-        Some(match self.random() % 12 {
+        let known = self.seen.get(&key(call)).filter(|(n, _)| self.n - n <= MOST_LAG);
+        let known = known.map(|(_, reply)| reply.clone());
+        Some(match self.random.below(12) {
             0 => Fault::Refuse(error(500)),
             1 => Fault::Refuse(error(503)),
             2 => Fault::RefuseAfter(error(502)),
@@ -95,7 +125,7 @@ impl Faults {
 
     pub(crate) fn remember(&mut self, call: &Call, reply: &Reply) {
         if reply.status == 200 {
-            self.seen.insert(key(call), reply.clone());
+            self.seen.insert(key(call), (self.n, reply.clone()));
         }
     }
 }
