@@ -122,7 +122,13 @@ impl Answer {
         Err(match self.status.as_u16() {
             429 => ForgeError::Busy { what, wait },
             403 if wait.is_some() || speaks_of_limits(&said) => ForgeError::Busy { what, wait },
-            401 | 403 | 407 => ForgeError::Denied { what },
+            401 => ForgeError::Blocked {
+                what: format!(
+                    "{what}: the forge does not know the token or the App, or they have expired: check `token_file`, \
+                     `token_env` or `app`"
+                ),
+            },
+            403 | 407 => ForgeError::Denied { what },
             404 | 410 => ForgeError::NotFound { what },
             409 | 412 => ForgeError::Conflict { what },
             500..=599 => ForgeError::Unanswered {
@@ -254,6 +260,7 @@ mod tests {
             judged(403, &[], r#"{"message":"You have exceeded a secondary rate limit"}"#),
             "reading acme/infra (You have exceeded a secondary rate limit): the forge asks to wait"
         );
+        assert!(judged(401, &[], "").ends_with("check `token_file`, `token_env` or `app`"));
         assert_eq!(judged(429, &[], ""), "reading acme/infra: the forge asks to wait");
         assert_eq!(judged(502, &[], ""), "reading acme/infra, status 502: no answer");
         assert_eq!(

@@ -1,0 +1,124 @@
+//! The whole program against GitHub and GitLab: configuration, onboarding, limits, a run repeated, a merge.
+
+use std::process::Output;
+
+use tempfile::TempDir;
+
+use super::bot::{AT, failed, ok, run};
+use crate::world::forge::people::Merge;
+use crate::world::forge::state::{INFRA, RequestState, State, TOKEN};
+use crate::world::forge::{Face, FakeForge};
+use crate::world::golden;
+use crate::world::prometheus::Prometheus;
+use crate::world::repo::{BareRepo, example};
+
+const ONBOARDING: &str = "slicewright/onboarding";
+const BRANCH: &str = "slicewright/dc1/a100-40gb";
+
+/// The program, its configuration, and a forge.
+struct Service {
+    fake: FakeForge,
+    home: TempDir,
+}
+
+impl Service {
+    fn new(face: Face, prometheus: &Prometheus) -> Self {
+        let repo = BareRepo::from_folder(&example("golden-dc1"));
+        let service =
+            Self { fake: FakeForge::start(face, State::new(repo)), home: tempfile::tempdir().unwrap() };
+        std::fs::write(service.home.path().join("token"), format!("{TOKEN}\n")).unwrap();
+        service.configure(prometheus, "");
+        service
+    }
+
+    fn configure(&self, prometheus: &Prometheus, more: &str) {
+        let kind = match self.fake.face() {
+            Face::GitHub => "github",
+            Face::GitLab => "gitlab",
+        };
+        let text = format!(
+            "forges:\n  - {{name: forge, kind: {kind}, url: '{}', token_file: token}}\nclusters:\n  - name: dc1\n    \
+             prometheus: {{url: '{}'}}\n    repository: {{forge: forge, name: {INFRA}, labels: [gpu]}}\n    pools:\n      \
+             - {{name: a100-40gb, nodes: 'dc1-gpu-.*'}}\n{more}",
+            self.fake.url(),
+            prometheus.url()
+        );
+        std::fs::write(self.home.path().join("slicewright.yaml"), text).unwrap();
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        run(self.home.path(), &[&["propose", "--at", AT], arguments].concat())
+    }
+
+    fn propose(&self, arguments: &[&str]) -> String {
+        ok(&self.run(arguments))
+    }
+
+    /// Branches of all merge requests with whether they are open.
+    fn requests(&self) -> Vec<(String, bool)> {
+        let mut state = self.fake.state();
+        let shown = |request: &crate::world::forge::state::Request| {
+            (request.source.clone(), request.state == RequestState::Open)
+        };
+        state.infra().requests.iter().map(shown).collect()
+    }
+}
+
+fn on_both(story: impl Fn(&Service, &Prometheus)) {
+    let prometheus = Prometheus::holding(&[&golden::dc1()]);
+    for face in [Face::GitHub, Face::GitLab] {
+        story(&Service::new(face, &prometheus), &prometheus);
+    }
+}
+
+#[test]
+fn from_the_first_contact_to_the_merge() {
+    on_both(|service, prometheus| {
+        let shown = service.propose(&["--dry-run"]);
+        assert!(shown.contains("would open a merge request"), "{shown}");
+        assert!(service.requests().is_empty(), "a dry run writes nothing");
+        let shown = service.propose(&[]);
+        assert!(shown.contains("nothing is proposed before its people said so"), "{shown}");
+        assert_eq!(service.requests(), [(ONBOARDING.to_owned(), true)]);
+        service.propose(&[]);
+        assert_eq!(service.requests().len(), 1);
+        service.fake.state().merge(ONBOARDING, Merge::Squash);
+        let shown = service.propose(&[]);
+        assert!(shown.contains("opened") && shown.contains(&service.fake.url()), "{shown}");
+        let (title, body, labels) = {
+            let mut state = service.fake.state();
+            let request = state.request_of(BRANCH);
+            (request.title.clone(), request.body.clone(), request.labels.clone())
+        };
+        assert_eq!(title, "Free 2 GPUs in dc1/a100-40gb by MIG");
+        assert!(body.contains("mig-2g.10gb") && body.contains("**Decline:** close this"), "{body}");
+        assert_eq!(labels, ["gpu".to_owned()].into());
+        assert!(!body.lines().any(|line| line.starts_with('/')), "{body}");
+        let shown = service.propose(&[]);
+        assert!(shown.contains("nothing differs"), "{shown}");
+        service.fake.state().merge(BRANCH, Merge::Commit);
+        let shown = service.propose(&[]);
+        assert!(shown.contains("merged"), "{shown}");
+        // No more than the configuration allows, counted on the forge.
+        service.configure(prometheus, "proposals: {max_open: 1}\n");
+        let shown = service.propose(&[]);
+        assert!(shown.contains("left as it is"), "{shown}");
+    });
+}
+
+#[test]
+fn what_stands_in_the_way_is_said_with_the_way_out_and_without_the_token() {
+    on_both(|service, _| {
+        service.fake.state().infra().archived = true;
+        let said = failed(&service.run(&[]), 1);
+        assert!(said.contains("archived") && said.contains(INFRA), "{said}");
+        service.fake.state().infra().archived = false;
+        service.fake.state().tokens.clear();
+        let said = failed(&service.run(&[]), 1);
+        assert!(said.to_lowercase().contains("token"), "{said}");
+        assert!(!said.contains(TOKEN), "{said}");
+        std::fs::remove_file(service.home.path().join("token")).unwrap();
+        let said = failed(&service.run(&[]), 1);
+        assert!(said.contains("cannot read `token_file`"), "{said}");
+    });
+}
