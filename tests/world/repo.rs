@@ -30,6 +30,13 @@ pub(crate) struct Commit {
 }
 
 impl BareRepo {
+    /// A repository without a commit.
+    pub(crate) fn empty() -> Self {
+        let repo = Self { home: tempfile::tempdir().unwrap() };
+        repo.git(&["init", "--quiet", "--bare", "--initial-branch", MAIN]);
+        repo
+    }
+
     /// A repository whose `main` has one commit with all files of a folder.
     pub(crate) fn from_folder(folder: &Path) -> Self {
         Self::from_folder_with(folder, |_, text| text)
@@ -48,8 +55,7 @@ impl BareRepo {
         assert!(!files.is_empty(), "`{}` holds no files", folder.display());
         let files: Vec<(&str, &str)> =
             files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
-        let repo = Self { home: tempfile::tempdir().unwrap() };
-        repo.git(&["init", "--quiet", "--bare", "--initial-branch", MAIN]);
+        let repo = Self::empty();
         repo.commit_as_human(MAIN, &files, "Import the infrastructure repository");
         repo
     }

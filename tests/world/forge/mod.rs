@@ -115,6 +115,8 @@ struct Shared {
     state: Mutex<State>,
     faults: Mutex<Option<Faults>>,
     log: Mutex<Vec<Line>>,
+    /// Seconds spent on answers.
+    busy: Mutex<f64>,
     broken: Mutex<Vec<String>>,
 }
 
@@ -131,6 +133,7 @@ impl FakeForge {
             state: Mutex::new(state),
             faults: Mutex::new(None),
             log: Mutex::new(Vec::new()),
+            busy: Mutex::new(0.0),
             broken: Mutex::new(Vec::new()),
         });
         let served = Arc::clone(&shared);
@@ -177,6 +180,13 @@ impl FakeForge {
     }
 }
 
+impl FakeForge {
+    /// Seconds that were spent on answers since the last time that this was called, one after another.
+    pub(crate) fn take_busy(&self) -> f64 {
+        std::mem::take(&mut *lock(&self.shared.busy))
+    }
+}
+
 impl Drop for FakeForge {
     fn drop(&mut self) {
         let broken = std::mem::take(&mut *lock(&self.shared.broken));
@@ -195,6 +205,7 @@ impl Shared {
     /// The face's reply, checked, with what every forge does for every reply.
     fn answer(&self, call: &Call) -> Reply {
         let mut state = lock(&self.state);
+        let started = std::time::Instant::now();
         let mut broken = Vec::new();
         let mut reply = match git_http::repository_of(call) {
             Some(_) => git_http::answer(&mut state, call),
@@ -204,6 +215,7 @@ impl Shared {
             },
         };
         drop(state);
+        *lock(&self.busy) += started.elapsed().as_secs_f64();
         lock(&self.broken).extend(broken);
         if call.reads() && reply.status == 200 {
             let tag: String =
