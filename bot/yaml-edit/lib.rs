@@ -26,6 +26,8 @@ mod refusal;
 
 mod tree;
 
+mod plain;
+
 mod read;
 
 mod edit;

@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use granit_parser::{Event, Marker, Parser, ScalarStyle, Span, StructureStyle};
 
+use crate::plain::Plain;
 use crate::splice::{break_at, line_end, line_start};
 use crate::{Refusal, RefusalKind};
 
@@ -152,6 +153,16 @@ impl Stream {
                 format!("the text has {} bytes, more than the {MAX_BYTES} that are read", text.len());
             return Err(Refusal::new(RefusalKind::NotYaml, 1, 1, message));
         }
+        match crate::plain::read(&text) {
+            Some(Plain { slots, roots, comments }) => {
+                Ok(Self { text, roots, anchors: Vec::new(), slots, comments })
+            }
+            None => Self::parse_all(text),
+        }
+    }
+
+    /// The same by the whole parser.
+    pub(crate) fn parse_all(text: String) -> Result<Self, Refusal> {
         let mut builder = Builder::new(&text);
         match builder.run() {
             Ok(()) => {}
