@@ -6,6 +6,8 @@ mod format;
 
 mod deployed;
 
+mod index;
+
 mod repository;
 
 mod walk;
@@ -67,6 +69,7 @@ use slicewright_core::plan::{Change, Plan};
 pub use deployed::DeployedBy;
 use draft::Draft;
 use format::{Edition, FORMATS, Reading};
+pub use index::Index;
 use repository::Repository;
 use workload_edit::Wish;
 
@@ -120,7 +123,11 @@ pub struct ManualChange {
 
 /// What the repository says about one cluster.
 pub fn read(snapshot: &Snapshot, scope: &Scope) -> Declared {
-    let mut repository = Repository::new(snapshot, scope);
+    Index::default().read(snapshot, scope)
+}
+
+fn read_with(snapshot: &Snapshot, scope: &Scope, index: &Index) -> Declared {
+    let mut repository = Repository::new(snapshot, scope, index);
     gpu_operator::load(&mut repository);
     declared(&repository)
 }
@@ -129,7 +136,11 @@ pub fn read(snapshot: &Snapshot, scope: &Scope) -> Declared {
 ///
 /// On a repository that holds the plan already nothing differs.
 pub fn edit(snapshot: &Snapshot, scope: &Scope, plan: &Plan) -> ChangeSet {
-    let mut repository = Repository::new(snapshot, scope);
+    Index::default().edit(snapshot, scope, plan)
+}
+
+fn edit_with(snapshot: &Snapshot, scope: &Scope, plan: &Plan, index: &Index) -> ChangeSet {
+    let mut repository = Repository::new(snapshot, scope, index);
     gpu_operator::load(&mut repository);
     let declared = declared(&repository);
     let edition = Edition { repository: &repository, declared: &declared, plan };

@@ -6,7 +6,7 @@ use std::ops::Range;
 use granit_parser::ScalarStyle;
 
 use crate::tree::{Id, Kind, Slot, Stream};
-use crate::{Refusal, Step};
+use crate::{Refusal, Step, Value};
 
 /// The most mappings that one look-up visits through merge keys.
 const MAX_MERGED: usize = 1_000;
@@ -20,6 +20,12 @@ const MAX_COMPARED: usize = 16;
 /// A [`Refusal`] of kind `not-yaml` or `template`; a template is refused even where it happens to parse.
 pub fn read(text: &str) -> Result<Stream, Refusal> {
     Stream::parse(text.to_owned())
+}
+
+/// A value as one document that was never text: it has no places, and every node is on line 1.
+#[must_use]
+pub fn of(value: &Value) -> Stream {
+    Stream::of(value)
 }
 
 /// How a node was reached, which decides whether an edit at its path can succeed.

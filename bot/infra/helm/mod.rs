@@ -177,7 +177,7 @@ impl Helm {
         let mut helm = Self::default();
         // The second is how a parameter spells it.
         let signs = ["nvidia.com/", "nvidia\\.com/"];
-        if !repository.texts.values().any(|text| signs.iter().any(|sign| text.contains(sign))) {
+        if !repository.texts.keys().any(|path| repository.holds(path, &signs)) {
             return helm;
         }
         let charts = chart::charts(repository);

@@ -99,7 +99,7 @@ fn position(rendering: &Rendering, path: &str, object: &Object, variant: &Varian
 
 /// The object as it should be rendered.
 fn intended(made: &Made, wish: &Wish<'_>) -> Result<Tree, String> {
-    let parsed = made.parsed()?;
+    let parsed = made.parsed();
     let found = parsed
         .objects
         .first()

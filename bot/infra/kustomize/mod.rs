@@ -111,8 +111,7 @@ impl Overlays {
             if overlays.by_folder.contains_key(&folder) {
                 continue;
             }
-            let Some(text) = repository.all.get(path.as_str()) else { continue };
-            let Ok(parsed) = repository.parsed(&path, text) else { continue };
+            let Ok(parsed) = repository.parsed(&path) else { continue };
             let Some(root) = parsed.root() else { continue };
             let mut found = Kustomization { path: path.clone(), ..Kustomization::default() };
             found.namespace = walk::text(root, "namespace").map(ToOwned::to_owned);

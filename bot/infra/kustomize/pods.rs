@@ -56,10 +56,7 @@ pub(in crate::infra) fn rendered(
         Ok(made) => made,
         Err(why) => return Rendered::Unknown(why),
     };
-    let parsed = match made.parsed() {
-        Ok(parsed) => parsed,
-        Err(why) => return Rendered::Unknown(why),
-    };
+    let parsed = made.parsed();
     let Some(mut finding) = parsed.objects.first().and_then(|object| find(root, &parsed, object)) else {
         return Rendered::NoGpu;
     };
@@ -92,6 +89,9 @@ fn gpu_place(files: &Files<'_>, touch: &Touch) -> Option<String> {
 pub(in crate::infra) fn further(repository: &Repository<'_>, known: &[Finding]) -> Vec<Finding> {
     let overlays = repository.overlays();
     let patches = overlays.all().any(Kustomization::names_gpu);
+    if !patches && repository.texts.len() == repository.all.len() {
+        return Vec::new();
+    }
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
     for path in overlays.all().flat_map(|kustomization| &kustomization.resources) {
@@ -105,7 +105,7 @@ pub(in crate::infra) fn further(repository: &Repository<'_>, known: &[Finding]) 
         {
             continue;
         }
-        let Ok(parsed) = repository.parsed(path, text) else { continue };
+        let Ok(parsed) = repository.parsed(path) else { continue };
         for object in &parsed.objects {
             if known.iter().any(|finding| finding.path == *path && finding.object == *object) {
                 continue;
@@ -163,8 +163,7 @@ pub(in crate::infra) fn notes(repository: &Repository<'_>) -> Vec<String> {
     let mut notes = Vec::new();
     for kustomization in repository.overlays().all() {
         let path = kustomization.path.as_str();
-        let Ok(parsed) = files.parsed(path) else { continue };
-        for root in parsed.documents() {
+        for root in files.parsed(path).iter().flat_map(|parsed| parsed.documents()) {
             for chart in items(root, "helmCharts") {
                 let values =
                     walk::text(chart, "valuesFile").and_then(|name| super::resolve(parent(path), name));

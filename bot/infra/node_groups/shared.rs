@@ -26,12 +26,12 @@ pub(super) fn users(repository: &Repository<'_>, path: &str) -> Option<String> {
     let mut deployers: Vec<(usize, String)> = Vec::new();
     for (other, text) in repository.texts.iter().chain(repository.elsewhere()) {
         let worth = is_yaml(other)
-            && (text.contains("kustomize.toolkit.fluxcd.io") || text.contains("argoproj.io"))
+            && repository.holds(other, &["kustomize.toolkit.fluxcd.io", "argoproj.io"])
             && text.contains("path:");
         if !worth {
             continue;
         }
-        let Ok(parsed) = repository.parsed(other, text) else { continue };
+        let Ok(parsed) = repository.parsed(other) else { continue };
         for object in &parsed.objects {
             let Some(root) = parsed.at(object) else { continue };
             let several = if object.kind == "ApplicationSet" { 2 } else { 1 };
