@@ -54,7 +54,14 @@ static FINDERS: LazyLock<Vec<Finder<'static>>> = LazyLock::new(|| LIST.iter().ma
 pub struct Index {
     /// In the order of their paths.
     kept: Mutex<Vec<Arc<Known>>>,
-    graph: Mutex<Option<(Vec<Arc<Known>>, Arc<Graph>)>>,
+    graph: Mutex<Option<Drawn>>,
+}
+
+/// A graph and the files that it was made of.
+#[derive(Debug)]
+struct Drawn {
+    from: Vec<Arc<Known>>,
+    graph: Arc<Graph>,
 }
 
 /// A file and what follows from its path and text.
@@ -108,26 +115,23 @@ impl Index {
     }
 
     /// The graph of these files, in the order of their paths: the last one where nothing differs that it is made of.
-    pub(super) fn graph<'k>(
-        &self,
-        files: impl Iterator<Item = &'k Arc<Known>>,
-        draw: impl FnOnce() -> Graph,
-    ) -> Arc<Graph> {
-        let files: Vec<_> = files.map(Arc::clone).collect();
+    pub(super) fn graph(&self, files: &[(&str, &Arc<Known>)], draw: impl FnOnce() -> Graph) -> Arc<Graph> {
+        let files: Vec<_> = files.iter().map(|(_, known)| Arc::clone(known)).collect();
         let mut drawn = self.graph.lock().unwrap_or_else(PoisonError::into_inner);
+        let deployers = Search::deployers();
         // Of most files the paths alone count.
         let same = |(old, new): (&Arc<Known>, &Arc<Known>)| {
-            let listed = |known: &Known| is_kustomization(&known.path) || known.may_deploy();
+            let listed = |known: &Known| is_kustomization(&known.path) || known.holds(&deployers);
             Arc::ptr_eq(old, new) || (old.path == new.path && !listed(old) && !listed(new))
         };
-        if let Some((from, graph)) = drawn.as_ref()
+        if let Some(Drawn { from, graph }) = drawn.as_ref()
             && from.len() == files.len()
             && from.iter().zip(&files).all(same)
         {
             return Arc::clone(graph);
         }
         let graph = Arc::new(draw());
-        *drawn = Some((files, Arc::clone(&graph)));
+        *drawn = Some(Drawn { from: files, graph: Arc::clone(&graph) });
         graph
     }
 }
@@ -149,17 +153,10 @@ impl Known {
         self.parsed.get_or_init(|| Parsed::new(&self.text).map(Arc::new))
     }
 
-    /// Whether the text holds one of `words`.
-    pub(super) fn holds(&self, words: &[&str]) -> bool {
-        words.iter().any(|word| match LIST.iter().position(|listed| listed == word) {
-            Some(n) => self.words >> n & 1 == 1,
-            None => memchr::memmem::find(self.text.as_bytes(), word.as_bytes()).is_some(),
-        })
-    }
-
-    /// Whether objects of Flux or Argo CD may stand in it.
-    pub(super) fn may_deploy(&self) -> bool {
-        self.holds(&["kustomize.toolkit.fluxcd.io", "argoproj.io"])
+    /// Whether the text holds one of the words.
+    pub(super) fn holds(&self, search: &Search<'_>) -> bool {
+        self.words & search.listed != 0
+            || search.others.iter().any(|finder| finder.find(self.text.as_bytes()).is_some())
     }
 
     fn n_nodes(&self) -> usize {
@@ -167,6 +164,32 @@ impl Known {
             Some(Ok(parsed)) => parsed.n_nodes(),
             Some(Err(_)) | None => 0,
         }
+    }
+}
+
+/// Words to look for in many files.
+#[derive(Debug)]
+pub(super) struct Search<'w> {
+    /// Those of [`LIST`], as in [`Known`].
+    listed: u32,
+    others: Vec<Finder<'w>>,
+}
+
+impl<'w> Search<'w> {
+    pub(super) fn new(words: &[&'w str]) -> Self {
+        let mut search = Self { listed: 0, others: Vec::new() };
+        for word in words {
+            match LIST.iter().position(|listed| listed == word) {
+                Some(n) => search.listed |= 1 << n,
+                None => search.others.push(Finder::new(*word)),
+            }
+        }
+        search
+    }
+
+    /// Where objects of Flux or Argo CD may stand.
+    pub(super) fn deployers() -> Self {
+        Self::new(&["kustomize.toolkit.fluxcd.io", "argoproj.io"])
     }
 }
 

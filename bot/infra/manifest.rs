@@ -10,7 +10,7 @@ use slicewright_yaml::{Node, Step};
 use super::draft::Draft;
 use super::format::{Edition, Format, Reading};
 use super::helm_template::{self, helm_chart};
-use super::index::in_parallel;
+use super::index::{Search, in_parallel};
 use super::kinds::{self, Carrier, Surge};
 use super::kustomize::{self, Rendered, Variant};
 use super::labels::{Labels, Side};
@@ -85,9 +85,9 @@ impl Format for Manifests {
                 declared.ignored |= ignored_namespaces.contains(&id.namespace);
                 reading.add(id, declared);
             }
-            declarations.notes.into_iter().for_each(|note| reading.note(note));
+            declarations.notes.into_iter().for_each(|note| reading.unmatched(note));
         }
-        kustomize::notes(repository).into_iter().for_each(|note| reading.note(note));
+        kustomize::notes(repository).into_iter().for_each(|note| reading.unmatched(note));
         serving_runtime::read(repository, reading);
         helm_template::read(repository, reading);
         unknown_kinds(repository, reading);
@@ -199,7 +199,7 @@ pub(super) fn findings(repository: &Repository<'_>) -> Vec<Finding> {
         .filter_map(|(file, parsed, object)| {
             let mut finding = find(file.path, parsed, object)?;
             let variants = kustomize::variants(repository, file.path, object);
-            finding.variants = repository.with_namespaces(file.path, variants);
+            finding.variants = repository.as_deployed(file.path, variants);
             Some(finding)
         })
         .collect();
@@ -516,9 +516,10 @@ pub(super) fn refusal(
 
 /// GPU requests in kinds that the table does not know, and in files that hold no objects, such as Helm values.
 fn unknown_kinds(repository: &Repository<'_>, reading: &mut Reading) {
+    let search = Search::new(&["nvidia.com/"]);
     for file in repository.files.values() {
         let Ok(parsed) = &file.parsed else { continue };
-        if !repository.holds(file.path, &["nvidia.com"])
+        if !repository.holds(file.path, &search)
             || helm_chart(&repository.texts, file.path).is_some()
             || repository.overlays().patch_files.contains(file.path)
         {
@@ -530,7 +531,7 @@ fn unknown_kinds(repository: &Repository<'_>, reading: &mut Reading) {
                     && repository.helm().holds_values(file.path))
                 && let Some(line) = parsed.at(object).and_then(|root| first_gpu(root.node))
             {
-                reading.note(format!(
+                reading.unmatched(format!(
                     "`{}:{line}`: {} `{}` asks for a GPU in a place that is not known to hold pods, so it was not \
                      matched",
                     file.path, object.kind, object.name
@@ -541,7 +542,7 @@ fn unknown_kinds(repository: &Repository<'_>, reading: &mut Reading) {
             && !repository.helm().holds_values(file.path)
             && let Some(line) = parsed.documents().find_map(first_gpu)
         {
-            reading.note(format!(
+            reading.unmatched(format!(
                 "`{}:{line}` asks for a GPU in a file that holds no Kubernetes objects, so it was not matched",
                 file.path
             ));

@@ -2,14 +2,14 @@
 //!
 //! Only files whose text names something of interest are parsed; the others are parsed when somebody asks for them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
 use slicewright_yaml::{MAX_BYTES, Node, RefusalKind, Step, Stream, Value};
 
 use super::deployed::{Deployed, Given, deployed, holds};
 use super::helm::Helm;
-use super::index::{Index, Known, in_parallel};
+use super::index::{Index, Known, Search, in_parallel};
 use super::kustomize::{Graph, Overlays, Variant};
 use super::walk::{self, At};
 use super::{Scope, Snapshot};
@@ -61,13 +61,13 @@ pub(super) struct Repository<'a> {
     pub(super) unread: BTreeSet<&'a str>,
     /// Objects in these files that are other clusters', by path and line.
     foreign: BTreeSet<(String, usize)>,
-    /// Namespaces that whoever deploys a folder gives to its objects, by folder.
-    namespaces: BTreeMap<String, Given>,
+    /// What whoever deploys a folder gives to its objects, by folder.
+    given: BTreeMap<String, Given>,
     overlays: OnceLock<Overlays>,
     graph: OnceLock<Arc<Graph>>,
     pub(super) index: &'a Index,
     /// What is known of each of `all`.
-    known: BTreeMap<&'a str, Arc<Known>>,
+    known: HashMap<&'a str, Arc<Known>>,
     helm: OnceLock<Helm>,
 }
 
@@ -171,8 +171,8 @@ impl<'a> Repository<'a> {
     pub(super) fn new(snapshot: &'a Snapshot, scope: &'a Scope, index: &'a Index) -> Self {
         let found = index.texts(snapshot);
         let all: BTreeMap<_, _> = found.iter().map(|(path, text, _)| (*path, *text)).collect();
-        let known: BTreeMap<_, _> = found.into_iter().map(|(path, _, known)| (path, known)).collect();
-        let Deployed { paths, mut notes, foreign, namespaces } = deployed(&all, &scope.deployed_by);
+        let known: HashMap<_, _> = found.into_iter().map(|(path, _, known)| (path, known)).collect();
+        let Deployed { paths, mut notes, foreign, given } = deployed(&all, &scope.deployed_by);
         let in_scope = |path: &str| {
             let everything = scope.folders.is_empty() && scope.deployed_by.is_empty();
             let new = !scope.new_files.is_empty() && path.starts_with(scope.new_files.as_str());
@@ -210,6 +210,10 @@ impl<'a> Repository<'a> {
         }
         let texts: BTreeMap<&str, &str> = texts.into_iter().collect();
         unread.extend(snapshot.skipped.keys().map(String::as_str).filter(|path| in_scope(path)));
+        let (signs, node) = (Search::new(SIGNS), Search::new(&["Node"]));
+        let is_wanted = |known: &Known, text: &str| {
+            known.holds(&signs) || (known.holds(&node) && holds_word(text, "Node"))
+        };
         let wanted = texts.iter().filter(|(path, text)| {
             is_yaml(path)
                 && (is_kustomization(path) || known.get(*path).is_some_and(|known| is_wanted(known, text)))
@@ -233,7 +237,7 @@ impl<'a> Repository<'a> {
             notes,
             unread,
             foreign,
-            namespaces,
+            given,
             overlays: OnceLock::new(),
             graph: OnceLock::new(),
             index,
@@ -258,16 +262,17 @@ impl<'a> Repository<'a> {
 
     /// Parses the YAML files that hold one of `words` and were not parsed at first.
     pub(super) fn further(&self, words: &[&str]) -> BTreeMap<&'a str, File<'a>> {
+        let search = Search::new(words);
         let wanted =
             self.texts.iter().map(|(path, text)| (*path, *text)).filter(|(path, _)| {
-                is_yaml(path) && !self.files.contains_key(path) && self.holds(path, words)
+                is_yaml(path) && !self.files.contains_key(path) && self.holds(path, &search)
             });
         parse_all(wanted.collect(), &self.known)
     }
 
-    /// Whether a file of the whole repository holds one of `words`.
-    pub(super) fn holds(&self, path: &str, words: &[&str]) -> bool {
-        self.known.get(path).is_some_and(|known| known.holds(words))
+    /// Whether a file of the whole repository holds one of the words.
+    pub(super) fn holds(&self, path: &str, search: &Search<'_>) -> bool {
+        self.known.get(path).is_some_and(|known| known.holds(search))
     }
 
     /// Adds the files that hold one of `words`, so that [`Repository::objects`] gives their objects too.
@@ -288,21 +293,22 @@ impl<'a> Repository<'a> {
 
     /// What an object becomes by Kustomize and by who deploys it, once for every way to a root; never empty.
     pub(super) fn variants(&self, path: &str, object: &Object) -> Vec<Variant> {
-        self.with_namespaces(path, self.overlays().variants(path, object))
+        self.as_deployed(path, self.overlays().variants(path, object))
     }
 
-    /// These variants of an object with the namespaces that whoever deploys them gives.
-    pub(super) fn with_namespaces(&self, path: &str, mut variants: Vec<Variant>) -> Vec<Variant> {
-        for variant in variants.iter_mut().filter(|_| !self.namespaces.is_empty()) {
+    /// These variants of an object with the names and namespaces that whoever deploys them gives.
+    pub(super) fn as_deployed(&self, path: &str, mut variants: Vec<Variant>) -> Vec<Variant> {
+        for variant in variants.iter_mut().filter(|_| !self.given.is_empty()) {
             let root = variant.root.as_deref().unwrap_or(path);
             let folders = root.match_indices('/').map(|(at, _)| &root[..=at]).chain(["/"]);
             let longest = folders
-                .filter_map(|folder| Some((folder.len(), self.namespaces.get(folder)?)))
+                .filter_map(|folder| Some((folder.len(), self.given.get(folder)?)))
                 .max_by_key(|(n, _)| *n);
-            if let Some((_, given)) = longest
-                && (given.all || variant.namespace.is_none())
-            {
-                variant.namespace = Some(given.namespace.clone());
+            if let Some((_, given)) = longest {
+                variant.name = format!("{}{}{}", given.prefix, variant.name, given.suffix);
+                if given.all || variant.namespace.is_none() {
+                    variant.namespace = given.namespace.clone().or(variant.namespace.take());
+                }
             }
         }
         variants
@@ -315,7 +321,11 @@ impl<'a> Repository<'a> {
 
     /// Which kustomizations of the whole repository read which files.
     pub(super) fn graph(&self) -> &Graph {
-        self.graph.get_or_init(|| self.index.graph(self.known.values(), || Graph::new(&self.known)))
+        self.graph.get_or_init(|| {
+            let known = |path: &&'a str| Some((*path, self.known.get(path)?));
+            let files: Vec<_> = self.all.keys().filter_map(known).collect();
+            self.index.graph(&files, || Graph::new(&files, |path| self.known.contains_key(path)))
+        })
     }
 
     /// A file of the whole repository, parsed once.
@@ -374,10 +384,6 @@ pub(super) fn is_kustomization(path: &str) -> bool {
     matches!(path.rsplit('/').next(), Some("kustomization.yaml" | "kustomization.yml" | "Kustomization"))
 }
 
-fn is_wanted(known: &Known, text: &str) -> bool {
-    known.holds(SIGNS) || (known.holds(&["Node"]) && holds_word(text, "Node"))
-}
-
 /// `Node` as a word of its own, so that `NodePort` does not count.
 fn holds_word(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, _)| {
@@ -390,7 +396,7 @@ fn holds_word(text: &str, word: &str) -> bool {
 
 fn parse_all<'a>(
     wanted: Vec<(&'a str, &'a str)>,
-    known: &BTreeMap<&'a str, Arc<Known>>,
+    known: &HashMap<&'a str, Arc<Known>>,
 ) -> BTreeMap<&'a str, File<'a>> {
     let parsed = in_parallel(&wanted, |(path, _)| known.get(path).map(|known| known.parsed().clone()));
     let files = wanted.into_iter().zip(parsed);

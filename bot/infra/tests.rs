@@ -17,7 +17,7 @@ use slicewright_core::ids::WorkloadId;
 use slicewright_core::inventory::MigStrategy;
 use slicewright_core::plan::{Change, Plan};
 
-use super::{ChangeSet, DeployedBy, Scope, Snapshot, edit, read};
+use super::{ChangeSet, DeployedBy, Index, Scope, Snapshot, edit, read};
 
 pub(super) fn plan(wanted: &Value) -> Plan {
     let mut plan = json!({
@@ -180,6 +180,11 @@ fn holds(snapshot: &Snapshot, scope: &Scope, plan: &Plan, set: &ChangeSet) -> Ve
         }
     }
     let (before, after) = (read(snapshot, scope), read(&edited, scope));
+    let known = Index::default();
+    let first = known.edit(snapshot, scope, plan);
+    if (&first, &known.edit(&edited, scope, plan), &known.read(snapshot, scope)) != (set, &again, &before) {
+        failed.push("what is known of another commit changes the answer".to_owned());
+    }
     if before.workloads.keys().ne(after.workloads.keys()) {
         failed.push("the edited repository declares other workloads".to_owned());
     }

@@ -1,7 +1,7 @@
 //! The part of YAML that most manifests are written in, read line by line: block collections, scalars on one line, text
 //! under `|`.
 //!
-//! It makes the very tree that the whole parser makes, some twenty times as fast, or none at all: whatever is not
+//! It makes the very tree that the whole parser makes, in a fraction of the time, or none at all: whatever is not
 //! understood at the first look (flow collections, anchors, tags, escapes, scalars over several lines, tabs) is left to
 //! the parser, errors too.
 

@@ -1,13 +1,13 @@
 //! Which kustomizations of the whole repository read which files, so that an edit for one cluster reaches no other.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use slicewright_yaml::Node;
 
 use super::{parent, resolve};
 use crate::infra::deployed::folders_of;
-use crate::infra::index::{Known, in_parallel};
+use crate::infra::index::{Known, Search, in_parallel};
 use crate::infra::repository::{Parsed, is_kustomization, is_yaml};
 use crate::infra::walk::{self, At};
 
@@ -24,9 +24,9 @@ const LATE_PATCHES: [&str; 5] = [
 #[derive(Debug, Default)]
 pub(in crate::infra) struct Graph {
     /// Path of the kustomization, by folder without a slash at the end.
-    folders: BTreeMap<String, String>,
+    folders: HashMap<String, String>,
     /// Folders whose kustomization names this file or folder.
-    readers: BTreeMap<String, BTreeSet<String>>,
+    readers: HashMap<String, BTreeSet<String>>,
     /// Manifests of Flux and Argo CD that apply a folder.
     appliers: BTreeMap<String, BTreeSet<String>>,
     /// Where such a manifest patches what it applies, by folder.
@@ -37,13 +37,13 @@ pub(in crate::infra) struct Graph {
 
 impl Graph {
     /// Reads the kustomizations among these files, and what deploys their folders.
-    pub(in crate::infra) fn new(files: &BTreeMap<&str, Arc<Known>>) -> Self {
+    pub(in crate::infra) fn new(
+        files: &[(&str, &Arc<Known>)],
+        is_file: impl Fn(&str) -> bool + Sync,
+    ) -> Self {
         let mut graph = Self::default();
-        let kustomizations: Vec<(&str, &Arc<Known>)> = files
-            .iter()
-            .filter(|(path, _)| is_kustomization(path))
-            .map(|(path, known)| (*path, known))
-            .collect();
+        let kustomizations: Vec<_> =
+            files.iter().filter(|(path, _)| is_kustomization(path)).copied().collect();
         for (path, _) in &kustomizations {
             graph.folders.insert(parent(path).to_owned(), (*path).to_owned());
         }
@@ -55,10 +55,8 @@ impl Graph {
             }
             let folder = parent(path);
             let mut targets = named(folder, known);
-            targets.retain(|target| {
-                target != folder
-                    && (files.contains_key(target.as_str()) || graph.folders.contains_key(target))
-            });
+            targets
+                .retain(|target| target != folder && (is_file(target) || graph.folders.contains_key(target)));
             targets
         });
         for ((path, _), targets) in kustomizations.iter().zip(read) {
@@ -66,8 +64,9 @@ impl Graph {
                 graph.readers.entry(target).or_default().insert(parent(path).to_owned());
             }
         }
+        let (deployers, paths) = (Search::deployers(), Search::new(&["path"]));
         for (path, known) in files {
-            if is_yaml(path) && known.may_deploy() && known.holds(&["path"]) {
+            if is_yaml(path) && known.holds(&deployers) && known.holds(&paths) {
                 let Ok(parsed) = known.parsed() else { continue };
                 graph.read_appliers(path, parsed);
             }
@@ -221,7 +220,8 @@ mod tests {
             ("clusters/dc1/apps.yaml", flux),
         ];
         let known = texts.map(|(path, text)| (path, Arc::new(Known::new(path, text))));
-        let graph = Graph::new(&BTreeMap::from(known));
+        let files: Vec<_> = known.iter().map(|(path, known)| (*path, known)).collect();
+        let graph = Graph::new(&files, |path| known.iter().any(|(known, _)| *known == path));
         let check = |path: &str, expected: &[&str]| {
             assert_eq!(graph.users(path).iter().collect::<Vec<_>>(), expected, "{path}");
         };

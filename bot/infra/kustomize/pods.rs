@@ -4,13 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::addition::patch_name;
 use super::edit::made_of;
-use super::layer::{Source, items};
+use super::layer::Source;
 use super::render::{Files, Made, Touch, render};
 use super::{Kustomization, Variant, parent};
 use crate::infra::helm_template::helm_chart;
 use crate::infra::manifest::{Finding, find};
 use crate::infra::repository::{Object, Repository};
-use crate::infra::walk;
 
 /// What a root makes of a workload.
 pub(in crate::infra) enum Rendered {
@@ -163,17 +162,12 @@ pub(in crate::infra) fn notes(repository: &Repository<'_>) -> Vec<String> {
     let mut notes = Vec::new();
     for kustomization in repository.overlays().all() {
         let path = kustomization.path.as_str();
-        for root in files.parsed(path).iter().flat_map(|parsed| parsed.documents()) {
-            for chart in items(root, "helmCharts") {
-                let values =
-                    walk::text(chart, "valuesFile").and_then(|name| super::resolve(parent(path), name));
-                let names_gpu = |path: &str| files.text(path).is_some_and(|text| text.contains("nvidia.com"));
-                if names_gpu(path) || values.is_some_and(|values| names_gpu(&values)) {
-                    notes.push(format!(
-                        "`{path}:{}`: Kustomize renders a Helm chart with a GPU here, which was not read",
-                        chart.line()
-                    ));
-                }
+        for (line, values) in &kustomization.charts {
+            let names_gpu = |path: &str| files.text(path).is_some_and(|text| text.contains("nvidia.com"));
+            if names_gpu(path) || values.as_deref().is_some_and(names_gpu) {
+                notes.push(format!(
+                    "`{path}:{line}`: Kustomize renders a Helm chart with a GPU here, which was not read"
+                ));
             }
         }
         if !kustomization.names_gpu() {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::infra::deployed::folders_of;
+use crate::infra::index::Search;
 use crate::infra::repository::{Object, Repository, is_yaml};
 use crate::infra::walk::At;
 
@@ -24,10 +25,9 @@ pub(super) fn users(repository: &Repository<'_>, path: &str) -> Option<String> {
         ));
     }
     let mut deployers: Vec<(usize, String)> = Vec::new();
+    let search = Search::deployers();
     for (other, text) in repository.texts.iter().chain(repository.elsewhere()) {
-        let worth = is_yaml(other)
-            && repository.holds(other, &["kustomize.toolkit.fluxcd.io", "argoproj.io"])
-            && text.contains("path:");
+        let worth = is_yaml(other) && repository.holds(other, &search) && text.contains("path:");
         if !worth {
             continue;
         }
