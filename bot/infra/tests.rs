@@ -434,6 +434,29 @@ fn what_was_not_read_is_named() {
 }
 
 #[test]
+fn a_symlink_beside_the_overlay_that_is_changed_is_named() {
+    let mut repository = snapshot(&[
+        ("base/a.yaml", DEPLOYMENT),
+        ("base/kustomization.yaml", "resources: [a.yaml]\n"),
+        ("overlays/dc1/kustomization.yaml", "resources: [../../base]\n"),
+    ]);
+    for path in ["overlays/dc2", "overlays/README.md", "LICENSE"] {
+        repository.skipped.insert(path.into(), "a symlink, which is never followed".into());
+    }
+    let change = json!({"change": "set-workload-resource", "workload": {"kind": "Deployment", "namespace": "search", "name": "embed-svc"}, "from": "nvidia.com/gpu", "to": "nvidia.com/mig-2g.10gb", "count": 1, "pin": {}});
+    let set = edit(&repository, &scope(&json!({})), &plan(&json!({"changes": [change]})));
+    assert!(set.files.contains_key("base/a.yaml"), "{:?}", set.manual);
+    let named: Vec<_> = set.side_effects.iter().filter(|effect| effect.contains("symlink")).collect();
+    assert_eq!(
+        named,
+        [
+            "`overlays/dc2` was not read: a symlink, which is never followed. If it leads to `overlays/dc1`, the change \
+          reaches whoever uses it."
+        ]
+    );
+}
+
+#[test]
 fn only_the_clusters_folders_are_read() {
     let other = DEPLOYMENT.replace("embed-svc", "other");
     let files = snapshot(&[("clusters/dc1/a.yaml", DEPLOYMENT), ("clusters/dc2/a.yaml", &other)]);
