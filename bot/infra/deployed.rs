@@ -37,16 +37,19 @@ pub(super) struct Deployed {
     pub(super) notes: BTreeSet<String>,
     /// `Application` objects of other destinations, as path and line: they are in the files and not the cluster's.
     pub(super) foreign: BTreeSet<(String, usize)>,
-    /// Namespaces that whoever deploys a folder gives to its objects.
-    pub(super) namespaces: BTreeMap<String, Given>,
+    /// What whoever deploys a folder gives to its objects.
+    pub(super) given: BTreeMap<String, Given>,
 }
 
-/// A namespace that a folder's objects get.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What the objects of a folder get after all else.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Given {
-    pub(super) namespace: String,
+    pub(super) namespace: Option<String>,
     /// Also objects that name another one (Flux' `targetNamespace`); Argo CD fills in what is missing.
     pub(super) all: bool,
+    /// Before and after every name.
+    pub(super) prefix: String,
+    pub(super) suffix: String,
 }
 
 /// The longest chain of folders that name each other.
@@ -63,7 +66,7 @@ pub(super) fn deployed(texts: &BTreeMap<&str, &str>, by: &[DeployedBy]) -> Deplo
         all.paths.extend(found.paths);
         all.notes.extend(found.notes);
         all.foreign.extend(found.foreign);
-        all.namespaces.extend(found.namespaces);
+        all.given.extend(found.given);
     }
     closure(texts, &mut all.paths, &mut BTreeSet::new());
     all
@@ -203,9 +206,15 @@ fn of_flux(
     let wanted = walk::text(node, "spec.path").unwrap_or("./");
     match folder(wanted).filter(|folder| has_folder(texts, folder)) {
         Some(found) if source == "flux-system" => {
-            if let Some(namespace) = walk::text(node, "spec.targetNamespace") {
-                let given = Given { namespace: namespace.to_owned(), all: true };
-                deployed.namespaces.insert(found.clone(), given);
+            let own = |dotted: &str| walk::text(node, dotted).map(ToOwned::to_owned);
+            let given = Given {
+                namespace: own("spec.targetNamespace"),
+                all: true,
+                prefix: own("spec.namePrefix").unwrap_or_default(),
+                suffix: own("spec.nameSuffix").unwrap_or_default(),
+            };
+            if given != (Given { all: true, ..Given::default() }) {
+                deployed.given.insert(found.clone(), given);
             }
             deployed.paths.insert(found);
         }

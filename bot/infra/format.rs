@@ -1,5 +1,7 @@
 //! What a format of infrastructure repository must answer, and the list of those that there are.
 
+use std::collections::BTreeSet;
+
 use slicewright_core::ids::WorkloadId;
 use slicewright_core::inventory::{Declared, DeclaredWorkload};
 use slicewright_core::plan::{Change, Plan};
@@ -38,6 +40,8 @@ pub(super) const FORMATS: &[&dyn Format] = &[
 pub(super) struct Edition<'a> {
     pub(super) repository: &'a Repository<'a>,
     pub(super) declared: &'a Declared,
+    /// See [`Reading`].
+    pub(super) unmatched: &'a BTreeSet<String>,
     pub(super) plan: &'a Plan,
 }
 
@@ -52,6 +56,8 @@ impl Edition<'_> {
 #[derive(Debug, Default)]
 pub(super) struct Reading {
     pub(super) declared: Declared,
+    /// Those of the notes that say of a GPU that it was matched to no workload.
+    pub(super) unmatched: BTreeSet<String>,
 }
 
 impl Reading {
@@ -100,6 +106,12 @@ impl Reading {
                 self.declared.aliases.insert(alias, id);
             }
         }
+    }
+
+    /// Notes a GPU whose workload is not known.
+    pub(super) fn unmatched(&mut self, note: String) {
+        self.unmatched.insert(note.clone());
+        self.note(note);
     }
 
     pub(super) fn note(&mut self, text: String) {

@@ -62,9 +62,8 @@ pub(super) fn read(repository: &Repository<'_>, reading: &mut Reading) {
                     };
                     reading.add(WorkloadId::new(&kind, &namespace, &name), declared);
                 }
-                _ => {
-                    reading.note(format!("`{place}` asks for a GPU, and {why}: its workload was not matched"))
-                }
+                _ => reading
+                    .unmatched(format!("`{place}` asks for a GPU, and {why}: its workload was not matched")),
             }
         }
     }

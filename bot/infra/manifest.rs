@@ -10,6 +10,7 @@ use slicewright_yaml::{Node, Step};
 use super::draft::Draft;
 use super::format::{Edition, Format, Reading};
 use super::helm_template::{self, helm_chart};
+use super::index::{Search, in_parallel};
 use super::kinds::{self, Carrier, Surge};
 use super::kustomize::{self, Rendered, Variant};
 use super::labels::{Labels, Side};
@@ -77,52 +78,16 @@ pub(super) struct GpuRequest {
 impl Format for Manifests {
     fn read(&self, repository: &Repository<'_>, reading: &mut Reading) {
         let ignored_namespaces = ignored_namespaces(repository);
-        for finding in findings(repository) {
-            let place = &finding.declared.place;
-            let name = format!("{} `{}`", finding.object.kind, finding.object.name);
-            if finding.object.kind == serving_runtime::KIND {
-                continue;
+        let findings = findings(repository);
+        // Every one is tried, which takes most of the time.
+        for declarations in in_parallel(&findings, |finding| declarations(repository, finding)) {
+            for (id, mut declared) in declarations.workloads {
+                declared.ignored |= ignored_namespaces.contains(&id.namespace);
+                reading.add(id, declared);
             }
-            let mut seen = BTreeSet::new();
-            for variant in &finding.variants {
-                // Two ways to a root can make the same object of it; `refusal` says so.
-                if !seen.insert((&variant.namespace, &variant.name)) {
-                    continue;
-                }
-                if finding.object.name.is_empty() {
-                    reading
-                        .note(format!("`{place}`: a {} without a name was not matched", finding.object.kind));
-                    continue;
-                }
-                let Some(namespace) = &variant.namespace else {
-                    reading.note(format!(
-                        "`{place}`: {name} names no namespace and no kustomization gives it one, so it was not matched"
-                    ));
-                    continue;
-                };
-                let mut declared = finding.declared.clone();
-                let refused = match kustomize::rendered(repository, &finding.path, &finding.object, variant) {
-                    Rendered::AsWritten => refusal(repository, &finding, &finding, variant),
-                    Rendered::NoGpu => continue,
-                    Rendered::Unknown(why) => Some(why),
-                    Rendered::Pods(pods) => {
-                        let refused = refusal(repository, &finding, &pods, variant);
-                        let place = Some(pods.declared.place).filter(|place| !place.is_empty());
-                        declared = DeclaredWorkload {
-                            place: place.unwrap_or(declared.place),
-                            pinned: pods.declared.pinned.and_then(|rule| declared.pinned.or(Some(rule))),
-                            ..pods.declared
-                        };
-                        refused
-                    }
-                };
-                declared.ignored |= variant.ignored || ignored_namespaces.contains(namespace);
-                declared.editable = refused.map_or(Ok(()), Err);
-                declared.labels = variant.labels(&finding.stated).resolved();
-                reading.add(WorkloadId::new(&finding.object.kind, namespace, &variant.name), declared);
-            }
+            declarations.notes.into_iter().for_each(|note| reading.unmatched(note));
         }
-        kustomize::notes(repository).into_iter().for_each(|note| reading.note(note));
+        kustomize::notes(repository).into_iter().for_each(|note| reading.unmatched(note));
         serving_runtime::read(repository, reading);
         helm_template::read(repository, reading);
         unknown_kinds(repository, reading);
@@ -153,6 +118,60 @@ impl Format for Manifests {
     }
 }
 
+/// What one finding declares.
+#[derive(Default)]
+struct Declarations {
+    workloads: Vec<(WorkloadId, DeclaredWorkload)>,
+    notes: Vec<String>,
+}
+
+fn declarations(repository: &Repository<'_>, finding: &Finding) -> Declarations {
+    let mut found = Declarations::default();
+    let place = &finding.declared.place;
+    let name = format!("{} `{}`", finding.object.kind, finding.object.name);
+    if finding.object.kind == serving_runtime::KIND {
+        return found;
+    }
+    let mut seen = BTreeSet::new();
+    for variant in &finding.variants {
+        // Two ways to a root can make the same object of it; `refusal` says so.
+        if !seen.insert((&variant.namespace, &variant.name)) {
+            continue;
+        }
+        if finding.object.name.is_empty() {
+            found.notes.push(format!("`{place}`: a {} without a name was not matched", finding.object.kind));
+            continue;
+        }
+        let Some(namespace) = &variant.namespace else {
+            found.notes.push(format!(
+                "`{place}`: {name} names no namespace and no kustomization gives it one, so it was not matched"
+            ));
+            continue;
+        };
+        let mut declared = finding.declared.clone();
+        let refused = match kustomize::rendered(repository, &finding.path, &finding.object, variant) {
+            Rendered::AsWritten => refusal(repository, finding, finding, variant),
+            Rendered::NoGpu => continue,
+            Rendered::Unknown(why) => Some(why),
+            Rendered::Pods(pods) => {
+                let refused = refusal(repository, finding, &pods, variant);
+                let place = Some(pods.declared.place).filter(|place| !place.is_empty());
+                declared = DeclaredWorkload {
+                    place: place.unwrap_or(declared.place),
+                    pinned: pods.declared.pinned.and_then(|rule| declared.pinned.or(Some(rule))),
+                    ..pods.declared
+                };
+                refused
+            }
+        };
+        declared.ignored |= variant.ignored;
+        declared.editable = refused.map_or(Ok(()), Err);
+        declared.labels = variant.labels(&finding.stated).resolved();
+        found.workloads.push((WorkloadId::new(&finding.object.kind, namespace, &variant.name), declared));
+    }
+    found
+}
+
 impl Finding {
     /// What becomes of this under the name of `workload`. `None`: it is another one.
     pub(super) fn variant(&self, workload: &WorkloadId) -> Option<&Variant> {
@@ -172,13 +191,15 @@ pub(super) fn findings(repository: &Repository<'_>) -> Vec<Finding> {
     let overlays = repository.overlays();
     let mut found: Vec<Finding> = repository
         .objects()
-        .filter(|(file, _, _)| {
-            helm_chart(&repository.texts, file.path).is_none() && !overlays.patch_files.contains(file.path)
+        .filter(|(file, _, object)| {
+            kinds::carrier(&object.api_version, &object.kind).is_some()
+                && helm_chart(&repository.texts, file.path).is_none()
+                && !overlays.patch_files.contains(file.path)
         })
         .filter_map(|(file, parsed, object)| {
             let mut finding = find(file.path, parsed, object)?;
             let variants = kustomize::variants(repository, file.path, object);
-            finding.variants = repository.with_namespaces(file.path, variants);
+            finding.variants = repository.as_deployed(file.path, variants);
             Some(finding)
         })
         .collect();
@@ -495,9 +516,11 @@ pub(super) fn refusal(
 
 /// GPU requests in kinds that the table does not know, and in files that hold no objects, such as Helm values.
 fn unknown_kinds(repository: &Repository<'_>, reading: &mut Reading) {
+    let search = Search::new(&["nvidia.com/"]);
     for file in repository.files.values() {
         let Ok(parsed) = &file.parsed else { continue };
-        if helm_chart(&repository.texts, file.path).is_some()
+        if !repository.holds(file.path, &search)
+            || helm_chart(&repository.texts, file.path).is_some()
             || repository.overlays().patch_files.contains(file.path)
         {
             continue;
@@ -508,7 +531,7 @@ fn unknown_kinds(repository: &Repository<'_>, reading: &mut Reading) {
                     && repository.helm().holds_values(file.path))
                 && let Some(line) = parsed.at(object).and_then(|root| first_gpu(root.node))
             {
-                reading.note(format!(
+                reading.unmatched(format!(
                     "`{}:{line}`: {} `{}` asks for a GPU in a place that is not known to hold pods, so it was not \
                      matched",
                     file.path, object.kind, object.name
@@ -519,7 +542,7 @@ fn unknown_kinds(repository: &Repository<'_>, reading: &mut Reading) {
             && !repository.helm().holds_values(file.path)
             && let Some(line) = parsed.documents().find_map(first_gpu)
         {
-            reading.note(format!(
+            reading.unmatched(format!(
                 "`{}:{line}` asks for a GPU in a file that holds no Kubernetes objects, so it was not matched",
                 file.path
             ));

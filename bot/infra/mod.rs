@@ -6,6 +6,8 @@ mod format;
 
 mod deployed;
 
+mod index;
+
 mod repository;
 
 mod walk;
@@ -67,6 +69,7 @@ use slicewright_core::plan::{Change, Plan};
 pub use deployed::DeployedBy;
 use draft::Draft;
 use format::{Edition, FORMATS, Reading};
+pub use index::Index;
 use repository::Repository;
 use workload_edit::Wish;
 
@@ -120,19 +123,27 @@ pub struct ManualChange {
 
 /// What the repository says about one cluster.
 pub fn read(snapshot: &Snapshot, scope: &Scope) -> Declared {
-    let mut repository = Repository::new(snapshot, scope);
+    Index::default().read(snapshot, scope)
+}
+
+fn read_with(snapshot: &Snapshot, scope: &Scope, index: &Index) -> Declared {
+    let mut repository = Repository::new(snapshot, scope, index);
     gpu_operator::load(&mut repository);
-    declared(&repository)
+    reading(&repository).declared
 }
 
 /// Makes the plan true in the repository's text: the smallest diff, parsed back and compared.
 ///
 /// On a repository that holds the plan already nothing differs.
 pub fn edit(snapshot: &Snapshot, scope: &Scope, plan: &Plan) -> ChangeSet {
-    let mut repository = Repository::new(snapshot, scope);
+    Index::default().edit(snapshot, scope, plan)
+}
+
+fn edit_with(snapshot: &Snapshot, scope: &Scope, plan: &Plan, index: &Index) -> ChangeSet {
+    let mut repository = Repository::new(snapshot, scope, index);
     gpu_operator::load(&mut repository);
-    let declared = declared(&repository);
-    let edition = Edition { repository: &repository, declared: &declared, plan };
+    let Reading { declared, unmatched } = reading(&repository);
+    let edition = Edition { repository: &repository, declared: &declared, unmatched: &unmatched, plan };
     let mut draft = Draft::new(&repository);
     let (configs, others): (Vec<&Change>, Vec<&Change>) =
         plan.changes.iter().partition(|change| is_config(change));
@@ -163,6 +174,9 @@ pub fn edit(snapshot: &Snapshot, scope: &Scope, plan: &Plan) -> ChangeSet {
     side_effects::search(&edition, &mut draft);
     draft.finish()
 }
+
+/// The most places that are named where a workload was not found.
+const MOST_NAMED: usize = 5;
 
 const CONFIG_FIRST: &str = "the configuration that it needs has to be made by hand first";
 
@@ -208,16 +222,16 @@ fn make(edition: &Edition<'_>, changes: Vec<&Change>, draft: &mut Draft<'_>) {
     }
 }
 
-fn declared(repository: &Repository<'_>) -> Declared {
+fn reading(repository: &Repository<'_>) -> Reading {
     let mut reading = Reading::default();
     for format in FORMATS {
         format.read(repository, &mut reading);
     }
-    let mut declared = reading.declared;
-    declared.notes.extend(repository.notes.iter().cloned());
-    declared.notes.sort();
-    declared.notes.dedup();
-    declared
+    let notes = &mut reading.declared.notes;
+    notes.extend(repository.notes.iter().cloned());
+    notes.sort();
+    notes.dedup();
+    reading
 }
 
 /// Whether formats may try a change; a workload that is not editable, or is not declared, goes to people at once.
@@ -237,7 +251,12 @@ fn may_edit(edition: &Edition<'_>, change: &Change, draft: &mut Draft<'_>) -> bo
             }
         },
         None => {
-            let why = "it was not found among the cluster's files".to_owned();
+            let mut why = "it was not found among the cluster's files".to_owned();
+            if !edition.unmatched.is_empty() {
+                let first: Vec<&str> =
+                    edition.unmatched.iter().take(MOST_NAMED).map(String::as_str).collect();
+                why.push_str(&format!("; it may be what these places speak of: {}", first.join("; ")));
+            }
             draft.manual(workload_edit::by_hand(workload, None, &wish, why));
             false
         }

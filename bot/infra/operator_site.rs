@@ -88,7 +88,8 @@ pub(super) fn sites<'a>(repository: &Repository<'a>) -> Vec<Site<'a>> {
     let mut policies = Vec::new();
     let mut charts = Vec::new();
     for (file, parsed, object) in repository.objects() {
-        if repository.overlays().patch_files.contains(file.path)
+        if !matches!(object.kind.as_str(), "ClusterPolicy" | "HelmRelease" | "Application")
+            || repository.overlays().patch_files.contains(file.path)
             || super::helm_template::helm_chart(&repository.texts, file.path).is_some()
         {
             continue;

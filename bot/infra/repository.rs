@@ -2,14 +2,14 @@
 //!
 //! Only files whose text names something of interest are parsed; the others are parsed when somebody asks for them.
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
-use slicewright_yaml::{MAX_BYTES, Node, RefusalKind, Step, Stream};
+use slicewright_yaml::{MAX_BYTES, Node, RefusalKind, Step, Stream, Value};
 
 use super::deployed::{Deployed, Given, deployed, holds};
 use super::helm::Helm;
+use super::index::{Index, Known, Search, in_parallel};
 use super::kustomize::{Graph, Overlays, Variant};
 use super::walk::{self, At};
 use super::{Scope, Snapshot};
@@ -40,8 +40,8 @@ const PROTECTED: &[&str] = &[
     "CODEOWNERS",
 ];
 
-/// Below this size, one thread is faster than several.
-const SMALL: usize = 64;
+/// How a file starts whose content Git LFS keeps.
+const LFS_POINTER: &str = "version https://git-lfs.github.com/spec/";
 
 /// The files of one cluster.
 #[derive(Debug)]
@@ -61,12 +61,13 @@ pub(super) struct Repository<'a> {
     pub(super) unread: BTreeSet<&'a str>,
     /// Objects in these files that are other clusters', by path and line.
     foreign: BTreeSet<(String, usize)>,
-    /// Namespaces that whoever deploys a folder gives to its objects, by folder.
-    namespaces: BTreeMap<String, Given>,
+    /// What whoever deploys a folder gives to its objects, by folder.
+    given: BTreeMap<String, Given>,
     overlays: OnceLock<Overlays>,
-    graph: OnceLock<Graph>,
-    /// Files that Kustomize reads, by path.
-    parsed: RefCell<BTreeMap<String, Result<Arc<Parsed>, String>>>,
+    graph: OnceLock<Arc<Graph>>,
+    pub(super) index: &'a Index,
+    /// What is known of each of `all`.
+    known: HashMap<&'a str, Arc<Known>>,
     helm: OnceLock<Helm>,
 }
 
@@ -107,11 +108,24 @@ impl Parsed {
             RefusalKind::Template => "it is a template".to_owned(),
             _ => format!("it does not parse: {refusal}"),
         })?;
+        Ok(Self::with(stream))
+    }
+
+    fn with(stream: Stream) -> Self {
         let mut objects = Vec::new();
         for (document, root) in stream.documents().enumerate() {
             collect(document, root, Vec::new(), &mut objects);
         }
-        Ok(Self { stream, objects })
+        Self { stream, objects }
+    }
+
+    /// A value as one document, without a text.
+    pub(super) fn of(value: &Value) -> Self {
+        Self::with(slicewright_yaml::of(value))
+    }
+
+    pub(super) fn n_nodes(&self) -> usize {
+        self.stream.n_nodes()
     }
 
     /// The root of every document.
@@ -154,10 +168,11 @@ fn collect(document: usize, node: Node<'_>, prefix: Vec<Step>, objects: &mut Vec
 
 impl<'a> Repository<'a> {
     /// Reads the scope's part of a snapshot.
-    pub(super) fn new(snapshot: &'a Snapshot, scope: &'a Scope) -> Self {
-        let mut texts = BTreeMap::new();
-        let all = all_texts(snapshot);
-        let Deployed { paths, mut notes, foreign, namespaces } = deployed(&all, &scope.deployed_by);
+    pub(super) fn new(snapshot: &'a Snapshot, scope: &'a Scope, index: &'a Index) -> Self {
+        let found = index.texts(snapshot);
+        let all: BTreeMap<_, _> = found.iter().map(|(path, text, _)| (*path, *text)).collect();
+        let known: HashMap<_, _> = found.into_iter().map(|(path, _, known)| (path, known)).collect();
+        let Deployed { paths, mut notes, foreign, given } = deployed(&all, &scope.deployed_by);
         let in_scope = |path: &str| {
             let everything = scope.folders.is_empty() && scope.deployed_by.is_empty();
             let new = !scope.new_files.is_empty() && path.starts_with(scope.new_files.as_str());
@@ -169,51 +184,42 @@ impl<'a> Repository<'a> {
                 notes.insert(format!("`{path}` was not read: {reason}"));
             }
         }
+        let (mut texts, mut unread): (Vec<(&str, &str)>, BTreeSet<&str>) = Default::default();
+        let mut read = all.iter().peekable();
         for (path, bytes) in &snapshot.files {
+            let text = read.next_if(|(other, _)| **other == path).map(|(_, text)| *text);
             if !in_scope(path) {
                 continue;
             }
-            if !is_plain_path(path) {
-                notes.insert(format!(
-                    "`{}` was not read: its path is not a plain relative one",
-                    path.escape_debug()
-                ));
-                continue;
-            }
-            match std::str::from_utf8(bytes) {
-                Ok(text) if text.starts_with("version https://git-lfs.github.com/spec/") => {
-                    if is_read(path) {
-                        notes.insert(format!("`{path}` was not read: it is a Git LFS pointer"));
-                    }
+            let why = match text {
+                Some(text) if !text.starts_with(LFS_POINTER) => {
+                    texts.push((path, text));
+                    continue;
                 }
-                Ok(text) if text.len() <= MAX_BYTES => {
-                    texts.insert(path.as_str(), text);
+                Some(_) => "it is a Git LFS pointer".to_owned(),
+                None if !is_plain_path(path) => "its path is not a plain relative one".to_owned(),
+                None if bytes.len() > MAX_BYTES => {
+                    format!("{} bytes are more than the {MAX_BYTES} that are read", bytes.len())
                 }
-                Ok(text) if is_read(path) => {
-                    let n_bytes = text.len();
-                    notes.insert(format!(
-                        "`{path}` was not read: {n_bytes} bytes are more than the {MAX_BYTES} that are read"
-                    ));
-                }
-                Err(_) if is_read(path) => {
-                    notes.insert(format!("`{path}` was not read: it is not UTF-8 text"));
-                }
-                Ok(_) | Err(_) => {}
+                None => "it is not UTF-8 text".to_owned(),
+            };
+            unread.insert(path.as_str());
+            if is_read(path) || !is_plain_path(path) {
+                notes.insert(format!("`{}` was not read: {why}", path.escape_debug()));
             }
         }
-        let unread = snapshot
-            .skipped
-            .keys()
-            .chain(snapshot.files.keys())
-            .map(String::as_str)
-            .filter(|path| in_scope(path) && !texts.contains_key(path))
-            .collect();
-        let wanted: Vec<(&'a str, &'a str)> = texts
-            .iter()
-            .map(|(path, text)| (*path, *text))
-            .filter(|(path, text)| is_wanted(path, text))
-            .collect();
-        let files = parse_all(&wanted);
+        let texts: BTreeMap<&str, &str> = texts.into_iter().collect();
+        unread.extend(snapshot.skipped.keys().map(String::as_str).filter(|path| in_scope(path)));
+        let (signs, node) = (Search::new(SIGNS), Search::new(&["Node"]));
+        let is_wanted = |known: &Known, text: &str| {
+            known.holds(&signs) || (known.holds(&node) && holds_word(text, "Node"))
+        };
+        let wanted = texts.iter().filter(|(path, text)| {
+            is_yaml(path)
+                && (is_kustomization(path) || known.get(*path).is_some_and(|known| is_wanted(known, text)))
+        });
+        let wanted = wanted.map(|(path, text)| (*path, *text)).collect();
+        let files = parse_all(wanted, &known);
         for file in files.values() {
             if let Err(reason) = &file.parsed
                 && file.text.contains("nvidia.com/")
@@ -231,10 +237,11 @@ impl<'a> Repository<'a> {
             notes,
             unread,
             foreign,
-            namespaces,
+            given,
             overlays: OnceLock::new(),
             graph: OnceLock::new(),
-            parsed: RefCell::default(),
+            index,
+            known,
             helm: OnceLock::new(),
         }
     }
@@ -255,17 +262,17 @@ impl<'a> Repository<'a> {
 
     /// Parses the YAML files that hold one of `words` and were not parsed at first.
     pub(super) fn further(&self, words: &[&str]) -> BTreeMap<&'a str, File<'a>> {
-        let wanted: Vec<(&'a str, &'a str)> = self
-            .texts
-            .iter()
-            .map(|(path, text)| (*path, *text))
-            .filter(|(path, text)| {
-                is_yaml(path)
-                    && !self.files.contains_key(path)
-                    && words.iter().any(|word| text.contains(word))
-            })
-            .collect();
-        parse_all(&wanted)
+        let search = Search::new(words);
+        let wanted =
+            self.texts.iter().map(|(path, text)| (*path, *text)).filter(|(path, _)| {
+                is_yaml(path) && !self.files.contains_key(path) && self.holds(path, &search)
+            });
+        parse_all(wanted.collect(), &self.known)
+    }
+
+    /// Whether a file of the whole repository holds one of the words.
+    pub(super) fn holds(&self, path: &str, search: &Search<'_>) -> bool {
+        self.known.get(path).is_some_and(|known| known.holds(search))
     }
 
     /// Adds the files that hold one of `words`, so that [`Repository::objects`] gives their objects too.
@@ -286,21 +293,22 @@ impl<'a> Repository<'a> {
 
     /// What an object becomes by Kustomize and by who deploys it, once for every way to a root; never empty.
     pub(super) fn variants(&self, path: &str, object: &Object) -> Vec<Variant> {
-        self.with_namespaces(path, self.overlays().variants(path, object))
+        self.as_deployed(path, self.overlays().variants(path, object))
     }
 
-    /// These variants of an object with the namespaces that whoever deploys them gives.
-    pub(super) fn with_namespaces(&self, path: &str, mut variants: Vec<Variant>) -> Vec<Variant> {
-        for variant in variants.iter_mut().filter(|_| !self.namespaces.is_empty()) {
+    /// These variants of an object with the names and namespaces that whoever deploys them gives.
+    pub(super) fn as_deployed(&self, path: &str, mut variants: Vec<Variant>) -> Vec<Variant> {
+        for variant in variants.iter_mut().filter(|_| !self.given.is_empty()) {
             let root = variant.root.as_deref().unwrap_or(path);
             let folders = root.match_indices('/').map(|(at, _)| &root[..=at]).chain(["/"]);
             let longest = folders
-                .filter_map(|folder| Some((folder.len(), self.namespaces.get(folder)?)))
+                .filter_map(|folder| Some((folder.len(), self.given.get(folder)?)))
                 .max_by_key(|(n, _)| *n);
-            if let Some((_, given)) = longest
-                && (given.all || variant.namespace.is_none())
-            {
-                variant.namespace = Some(given.namespace.clone());
+            if let Some((_, given)) = longest {
+                variant.name = format!("{}{}{}", given.prefix, variant.name, given.suffix);
+                if given.all || variant.namespace.is_none() {
+                    variant.namespace = given.namespace.clone().or(variant.namespace.take());
+                }
             }
         }
         variants
@@ -314,27 +322,18 @@ impl<'a> Repository<'a> {
     /// Which kustomizations of the whole repository read which files.
     pub(super) fn graph(&self) -> &Graph {
         self.graph.get_or_init(|| {
-            // Those of the cluster are parsed; the others are many, and parsed together.
-            let others = self.all.iter().map(|(path, text)| (*path, *text));
-            let others: Vec<_> =
-                others.filter(|(path, _)| is_kustomization(path) && !self.files.contains_key(path)).collect();
-            let parsed = parse_all(&others).into_iter().map(|(path, file)| (path.to_owned(), file.parsed));
-            self.parsed.borrow_mut().extend(parsed);
-            Graph::new(&self.all, |path, text| self.parsed(path, text))
+            let known = |path: &&'a str| Some((*path, self.known.get(path)?));
+            let files: Vec<_> = self.all.keys().filter_map(known).collect();
+            self.index.graph(&files, || Graph::new(&files, |path| self.known.contains_key(path)))
         })
     }
 
     /// A file of the whole repository, parsed once.
-    pub(super) fn parsed(&self, path: &str, text: &str) -> Result<Arc<Parsed>, String> {
-        if let Some(file) = self.files.get(path).filter(|file| file.text == text) {
-            return file.parsed.clone();
+    pub(super) fn parsed(&self, path: &str) -> Result<Arc<Parsed>, String> {
+        match self.known.get(path) {
+            Some(known) => known.parsed().clone(),
+            None => Err(format!("`{path}` is not in the repository")),
         }
-        let known = self.parsed.borrow().get(path).cloned();
-        known.unwrap_or_else(|| {
-            let parsed = Parsed::new(text).map(Arc::new);
-            self.parsed.borrow_mut().insert(path.to_owned(), parsed.clone());
-            parsed
-        })
     }
 
     /// The namespace that an object ends up in, if all ways to it agree.
@@ -343,16 +342,6 @@ impl<'a> Repository<'a> {
         let first = variants.next()?.namespace;
         variants.all(|variant| variant.namespace == first).then_some(first).flatten()
     }
-}
-
-/// The texts of all folders: who deploys what may be said anywhere.
-fn all_texts(snapshot: &Snapshot) -> BTreeMap<&str, &str> {
-    snapshot
-        .files
-        .iter()
-        .filter(|(path, bytes)| is_plain_path(path) && bytes.len() <= MAX_BYTES)
-        .filter_map(|(path, bytes)| Some((path.as_str(), std::str::from_utf8(bytes).ok()?)))
-        .collect()
 }
 
 /// Whether the bot keeps its hands off `path`.
@@ -395,13 +384,6 @@ pub(super) fn is_kustomization(path: &str) -> bool {
     matches!(path.rsplit('/').next(), Some("kustomization.yaml" | "kustomization.yml" | "Kustomization"))
 }
 
-fn is_wanted(path: &str, text: &str) -> bool {
-    is_yaml(path)
-        && (is_kustomization(path)
-            || SIGNS.iter().any(|sign| text.contains(sign))
-            || holds_word(text, "Node"))
-}
-
 /// `Node` as a word of its own, so that `NodePort` does not count.
 fn holds_word(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, _)| {
@@ -412,32 +394,13 @@ fn holds_word(text: &str, word: &str) -> bool {
     })
 }
 
-fn parse_all<'a>(wanted: &[(&'a str, &'a str)]) -> BTreeMap<&'a str, File<'a>> {
-    let parse = |(path, text): &(&'a str, &'a str)| {
-        (*path, File { path, text, parsed: Parsed::new(text).map(Arc::new) })
-    };
-    let n_threads = std::thread::available_parallelism().map_or(1, usize::from).min(16);
-    if wanted.len() < SMALL || n_threads < 2 {
-        return wanted.iter().map(parse).collect();
-    }
-    // More chunks than threads would need a queue; files of one folder are alike, so that equal counts do.
-    let size = wanted.len().div_ceil(n_threads);
-    std::thread::scope(|scope| {
-        let started: Vec<_> = wanted
-            .chunks(size)
-            .map(|chunk| (chunk, scope.spawn(move || chunk.iter().map(parse).collect::<Vec<_>>())))
-            .collect();
-        let mut files = BTreeMap::new();
-        for (chunk, thread) in started {
-            match thread.join() {
-                Ok(parsed) => files.extend(parsed),
-                Err(_) => files.extend(chunk.iter().map(|(path, text)| {
-                    (*path, File { path, text, parsed: Err("reading it failed".to_owned()) })
-                })),
-            }
-        }
-        files
-    })
+fn parse_all<'a>(
+    wanted: Vec<(&'a str, &'a str)>,
+    known: &HashMap<&'a str, Arc<Known>>,
+) -> BTreeMap<&'a str, File<'a>> {
+    let parsed = in_parallel(&wanted, |(path, _)| known.get(path).map(|known| known.parsed().clone()));
+    let files = wanted.into_iter().zip(parsed);
+    files.filter_map(|((path, text), parsed)| Some((path, File { path, text, parsed: parsed? }))).collect()
 }
 
 #[cfg(test)]

@@ -26,18 +26,19 @@ pub(super) fn read(repository: &Repository<'_>, reading: &mut Reading) {
     for finding in runtimes {
         let (name, place) = (&finding.object.name, &finding.declared.place);
         let [variant] = finding.variants.as_slice() else {
-            reading.note(format!(
+            reading.unmatched(format!(
                 "`{place}`: {KIND} `{name}` belongs to more than one overlay, so it was not matched"
             ));
             continue;
         };
         let Some(namespace) = &variant.namespace else {
-            reading.note(format!("`{place}`: {KIND} `{name}` names no namespace, so it was not matched"));
+            reading
+                .unmatched(format!("`{place}`: {KIND} `{name}` names no namespace, so it was not matched"));
             continue;
         };
         let used_by = users.get(&(namespace.clone(), variant.name.clone())).cloned().unwrap_or_default();
         if used_by.is_empty() {
-            reading.note(format!(
+            reading.unmatched(format!(
                 "`{place}`: no InferenceService of the cluster's files names {KIND} `{name}` as its runtime, so its GPU was \
                  not matched"
             ));

@@ -11,6 +11,7 @@ use super::draft::Draft;
 use super::format::Edition;
 use super::gpu_operator;
 use super::kinds;
+use super::kustomize::parent;
 use super::manifest::{self, Finding, PRODUCT};
 use super::repository::{File, Object, Repository, is_yaml};
 use super::text::one_line;
@@ -62,6 +63,9 @@ pub(super) fn search(edition: &Edition<'_>, draft: &mut Draft<'_>) {
         .chain(reach.label_selectors())
         .chain(reach.other_maps())
     {
+        draft.side_effect(sentence);
+    }
+    for sentence in unread_folders(repository, draft) {
         draft.side_effect(sentence);
     }
     if reach.mig {
@@ -407,6 +411,29 @@ fn product_label(model_name: &str) -> String {
         .filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ' '))
         .collect();
     kept.split_whitespace().collect::<Vec<_>>().join("-")
+}
+
+/// Symlinks and submodules beside the outermost overlays that take what is changed: one of them may lead there too.
+fn unread_folders(repository: &Repository<'_>, draft: &Draft<'_>) -> Vec<String> {
+    let graph = repository.graph();
+    let mut overlays: BTreeSet<&str> = BTreeSet::new();
+    for path in draft.changed().keys() {
+        overlays.extend(graph.above(path));
+        overlays.extend(Some(parent(path)).filter(|folder| graph.kustomization(folder).is_some()));
+    }
+    overlays.retain(|folder| graph.above(folder).is_empty());
+    let mut found = Vec::new();
+    for (path, why) in &repository.snapshot.skipped {
+        let is_file = path[parent(path).len()..].contains('.');
+        let beside = overlays.iter().find(|folder| !folder.is_empty() && parent(folder) == parent(path));
+        if let Some(folder) = beside.filter(|_| !is_file) {
+            found.push(format!(
+                "`{}` was not read: {why}. If it leads to `{folder}`, the change reaches whoever uses it.",
+                path.escape_debug()
+            ));
+        }
+    }
+    found
 }
 
 /// Alerts and dashboards on counters that vanish under MIG, one sentence a file and counter; those of the whole

@@ -17,7 +17,7 @@ use slicewright_core::ids::WorkloadId;
 use slicewright_core::inventory::MigStrategy;
 use slicewright_core::plan::{Change, Plan};
 
-use super::{ChangeSet, DeployedBy, Scope, Snapshot, edit, read};
+use super::{ChangeSet, DeployedBy, Index, Scope, Snapshot, edit, read};
 
 pub(super) fn plan(wanted: &Value) -> Plan {
     let mut plan = json!({
@@ -180,6 +180,11 @@ fn holds(snapshot: &Snapshot, scope: &Scope, plan: &Plan, set: &ChangeSet) -> Ve
         }
     }
     let (before, after) = (read(snapshot, scope), read(&edited, scope));
+    let known = Index::default();
+    let first = known.edit(snapshot, scope, plan);
+    if (&first, &known.edit(&edited, scope, plan), &known.read(snapshot, scope)) != (set, &again, &before) {
+        failed.push("what is known of another commit changes the answer".to_owned());
+    }
     if before.workloads.keys().ne(after.workloads.keys()) {
         failed.push("the edited repository declares other workloads".to_owned());
     }
@@ -426,6 +431,29 @@ fn what_was_not_read_is_named() {
     for path in ["lfs.yaml", "broken.yaml", "../out.yaml", "latin1.yaml", "huge.yaml"] {
         assert!(notes.contains(path), "{path}: {notes}");
     }
+}
+
+#[test]
+fn a_symlink_beside_the_overlay_that_is_changed_is_named() {
+    let mut repository = snapshot(&[
+        ("base/a.yaml", DEPLOYMENT),
+        ("base/kustomization.yaml", "resources: [a.yaml]\n"),
+        ("overlays/dc1/kustomization.yaml", "resources: [../../base]\n"),
+    ]);
+    for path in ["overlays/dc2", "overlays/README.md", "LICENSE"] {
+        repository.skipped.insert(path.into(), "a symlink, which is never followed".into());
+    }
+    let change = json!({"change": "set-workload-resource", "workload": {"kind": "Deployment", "namespace": "search", "name": "embed-svc"}, "from": "nvidia.com/gpu", "to": "nvidia.com/mig-2g.10gb", "count": 1, "pin": {}});
+    let set = edit(&repository, &scope(&json!({})), &plan(&json!({"changes": [change]})));
+    assert!(set.files.contains_key("base/a.yaml"), "{:?}", set.manual);
+    let named: Vec<_> = set.side_effects.iter().filter(|effect| effect.contains("symlink")).collect();
+    assert_eq!(
+        named,
+        [
+            "`overlays/dc2` was not read: a symlink, which is never followed. If it leads to `overlays/dc1`, the change \
+          reaches whoever uses it."
+        ]
+    );
 }
 
 #[test]

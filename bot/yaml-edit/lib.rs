@@ -26,6 +26,8 @@ mod refusal;
 
 mod tree;
 
+mod plain;
+
 mod read;
 
 mod edit;
@@ -57,7 +59,7 @@ extern crate self as slicewright_yaml;
 
 pub use edit::edit;
 pub use embedded::edit_embedded;
-pub use read::{Node, Via, read};
+pub use read::{Node, Via, of, read};
 pub use refusal::{Refusal, RefusalKind};
 pub use request::{Document, Edit, Op, Shared, Step, Value};
 pub use tree::{MAX_BYTES, MAX_NODES, Stream};

@@ -6,10 +6,13 @@ use std::ops::Range;
 use granit_parser::ScalarStyle;
 
 use crate::tree::{Id, Kind, Slot, Stream};
-use crate::{Refusal, Step};
+use crate::{Refusal, Step, Value};
 
 /// The most mappings that one look-up visits through merge keys.
 const MAX_MERGED: usize = 1_000;
+
+/// The most keys of a mapping that are compared one by one.
+const MAX_COMPARED: usize = 16;
 
 /// Parses a text into its documents, within [`crate::MAX_BYTES`] and [`crate::MAX_NODES`].
 ///
@@ -17,6 +20,12 @@ const MAX_MERGED: usize = 1_000;
 /// A [`Refusal`] of kind `not-yaml` or `template`; a template is refused even where it happens to parse.
 pub fn read(text: &str) -> Result<Stream, Refusal> {
     Stream::parse(text.to_owned())
+}
+
+/// A value as one document that was never text: it has no places, and every node is on line 1.
+#[must_use]
+pub fn of(value: &Value) -> Stream {
+    Stream::of(value)
 }
 
 /// How a node was reached, which decides whether an edit at its path can succeed.
@@ -73,19 +82,27 @@ impl<'s> Node<'s> {
     /// Where a key stands twice the last one counts, as most readers have it; an edit there is refused.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<Node<'s>> {
-        self.get_bounded(key, &mut BTreeSet::new())
+        self.own(key).or_else(|| {
+            // Most mappings take in no other.
+            let mut merged = self.merged().peekable();
+            merged.peek()?;
+            let mut seen = BTreeSet::from([self.id]);
+            merged.find_map(|source| source.get_bounded(key, &mut seen))
+        })
     }
 
     fn get_bounded(&self, key: &str, seen: &mut BTreeSet<Id>) -> Option<Node<'s>> {
         if seen.len() >= MAX_MERGED || !seen.insert(self.id) {
             return None;
         }
+        self.own(key).or_else(|| self.merged().find_map(|source| source.get_bounded(key, seen)))
+    }
+
+    /// The value of a key that stands in this mapping.
+    fn own(&self, key: &str) -> Option<Node<'s>> {
         let Kind::Mapping { entries, .. } = &self.slot().kind else { return None };
-        let own = entries.iter().rfind(|&&(id, _)| self.stream.key_text(id) == Some(key));
-        if let Some(&(_, value)) = own {
-            return Some(Self::new(self.stream, value, self.via));
-        }
-        self.merged().find_map(|source| source.get_bounded(key, seen))
+        let &(_, value) = entries.iter().rfind(|&&(id, _)| self.stream.key_text(id) == Some(key))?;
+        Some(Self::new(self.stream, value, self.via))
     }
 
     /// The mappings that this one takes in by `<<`.
@@ -171,8 +188,26 @@ impl<'s> Node<'s> {
     #[must_use]
     pub fn entries(&self) -> Vec<(&'s str, Node<'s>)> {
         let mut found = Vec::new();
-        self.collect(&mut found, &mut BTreeSet::new(), &mut BTreeSet::new());
+        match &self.slot().kind {
+            Kind::Mapping { entries, .. } if self.is_simple(entries) => {
+                found.extend(entries.iter().filter_map(|&(key, value)| {
+                    Some((self.stream.key_text(key)?, Self::new(self.stream, value, self.via)))
+                }))
+            }
+            _ => self.collect(&mut found, &mut BTreeSet::new(), &mut BTreeSet::new()),
+        }
         found
+    }
+
+    /// Whether the entries of a mapping are few, and neither merge keys nor equal ones.
+    fn is_simple(&self, entries: &[(Id, Id)]) -> bool {
+        let text = |&(key, _): &(Id, Id)| self.stream.key_text(key);
+        entries.len() <= MAX_COMPARED
+            && entries.iter().all(|&(key, _)| !is_merge_key(self.stream.slot(key)))
+            && entries.iter().enumerate().all(|(n, entry)| {
+                let own = text(entry);
+                own.is_none() || entries[..n].iter().all(|other| text(other) != own)
+            })
     }
 
     fn collect(

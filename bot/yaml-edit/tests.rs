@@ -2,6 +2,7 @@
 
 mod always;
 mod embedded;
+mod plain;
 mod reading;
 mod rules;
 

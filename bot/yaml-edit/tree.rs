@@ -9,8 +9,9 @@ use std::ops::Range;
 
 use granit_parser::{Event, Marker, Parser, ScalarStyle, Span, StructureStyle};
 
+use crate::plain::Plain;
 use crate::splice::{break_at, line_end, line_start};
-use crate::{Refusal, RefusalKind};
+use crate::{Refusal, RefusalKind, Value};
 
 /// The largest text that is read. Larger ones are refused as not-yaml: manifests are far smaller (etcd takes
 /// 1.5 MiB an object), and twice as much would double the memory that a hostile repository can make us use.
@@ -152,6 +153,16 @@ impl Stream {
                 format!("the text has {} bytes, more than the {MAX_BYTES} that are read", text.len());
             return Err(Refusal::new(RefusalKind::NotYaml, 1, 1, message));
         }
+        match crate::plain::read(&text) {
+            Some(Plain { slots, roots, comments }) => {
+                Ok(Self { text, roots, anchors: Vec::new(), slots, comments })
+            }
+            None => Self::parse_all(text),
+        }
+    }
+
+    /// The same by the whole parser.
+    pub(crate) fn parse_all(text: String) -> Result<Self, Refusal> {
         let mut builder = Builder::new(&text);
         match builder.run() {
             Ok(()) => {}
@@ -168,6 +179,20 @@ impl Stream {
             return Err(refusal);
         }
         Ok(stream)
+    }
+
+    /// How many scalars, collections and aliases there are.
+    #[must_use]
+    pub fn n_nodes(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// A value without a text.
+    pub(crate) fn of(value: &Value) -> Self {
+        let mut slots = Vec::new();
+        let node = slots_of(value, None, &mut slots);
+        let roots = vec![Root { node, marker_end: None }];
+        Self { text: String::new(), roots, anchors: Vec::new(), slots, comments: Vec::new() }
     }
 
     /// The text that was read.
@@ -418,6 +443,51 @@ impl Stream {
         ranges.sort_by_key(|range| range.start);
         ranges
     }
+}
+
+/// Adds the slots of a value, parents first.
+fn slots_of(value: &Value, parent: Option<Id>, slots: &mut Vec<Slot>) -> Id {
+    let id = slots.len();
+    let scalar = |text: String, style| Kind::Scalar { text, style, block: None };
+    let kind = match value {
+        Value::Null => scalar(String::new(), ScalarStyle::Plain),
+        Value::Bool(truth) => scalar(truth.to_string(), ScalarStyle::Plain),
+        Value::Integer(number) => scalar(number.to_string(), ScalarStyle::Plain),
+        Value::Float(number) => scalar(number.to_string(), ScalarStyle::Plain),
+        Value::String(text) => scalar(text.clone(), ScalarStyle::DoubleQuoted),
+        Value::Sequence(_) => Kind::Sequence { flow: false, items: Vec::new() },
+        Value::Mapping(_) => Kind::Mapping { flow: false, braces: false, entries: Vec::new() },
+    };
+    slots.push(Slot {
+        kind,
+        start: 0,
+        end: 0,
+        props: None,
+        line: 1,
+        column: 0,
+        anchor: None,
+        tag: None,
+        parent,
+    });
+    match value {
+        Value::Sequence(inner) => {
+            let found: Vec<Id> = inner.iter().map(|item| slots_of(item, Some(id), slots)).collect();
+            if let Kind::Sequence { items, .. } = &mut slots[id].kind {
+                *items = found;
+            }
+        }
+        Value::Mapping(inner) => {
+            let key = |key: &String| Value::String(key.clone());
+            let found: Vec<(Id, Id)> = (inner.iter())
+                .map(|(name, item)| (slots_of(&key(name), Some(id), slots), slots_of(item, Some(id), slots)))
+                .collect();
+            if let Kind::Mapping { entries, .. } = &mut slots[id].kind {
+                *entries = found;
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Integer(_) | Value::Float(_) | Value::String(_) => {}
+    }
+    id
 }
 
 /// The first `{{` outside `opaque`, as a refusal.

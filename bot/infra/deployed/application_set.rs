@@ -66,9 +66,14 @@ pub(super) fn sources(
         let own = own.and_then(|text| folder(&text)).filter(|found| has_folder(texts, found));
         if let Some(own) = &own {
             deployed.paths.insert(own.clone());
-            let namespace = walk::text(spec, "destination.namespace").map(|text| filled(text, params));
-            if let Some(Ok(namespace)) = namespace {
-                deployed.namespaces.insert(own.clone(), Given { namespace, all: false });
+            match given(spec, source, params) {
+                Ok(given) if given == Given::default() => {}
+                Ok(given) => {
+                    deployed.given.insert(own.clone(), given);
+                }
+                Err(why) => {
+                    deployed.notes.insert(format!("{place}: {why}"));
+                }
             }
         }
         let files = walk::down(source, "helm.valueFiles").into_iter().flat_map(|list| list.items());
@@ -83,6 +88,19 @@ pub(super) fn sources(
             }
         }
     }
+}
+
+/// What an application gives to the objects of a source.
+fn given(spec: Node<'_>, source: Node<'_>, params: &Params) -> Result<Given, String> {
+    let text =
+        |node: Node<'_>, dotted: &str| walk::text(node, dotted).map(|text| filled(text, params)).transpose();
+    let forced = text(source, "kustomize.namespace")?;
+    Ok(Given {
+        all: forced.is_some(),
+        namespace: forced.or(text(spec, "destination.namespace")?),
+        prefix: text(source, "kustomize.namePrefix")?.unwrap_or_default(),
+        suffix: text(source, "kustomize.nameSuffix")?.unwrap_or_default(),
+    })
 }
 
 /// A values file: beside the chart, from the repository's root, or of a source with a name (`$values/…`).

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use slicewright_core::inventory::DeclaredWorkload;
 
-use super::Request;
+use super::asked::Request;
 use super::chart::{Feed, Workload};
 use super::release::Release;
 use super::values::{Entry, Tree, at, merged};

@@ -4,6 +4,8 @@
 //! which values feed which workload. A chart from elsewhere is not read: its one workload with a GPU is known by the
 //! names that charts give, and answers to a Deployment and a StatefulSet of these names.
 
+mod asked;
+
 mod chart;
 
 mod declare;
@@ -11,6 +13,10 @@ mod declare;
 mod edit;
 
 mod release;
+
+mod flux;
+
+mod argo;
 
 mod shared;
 
@@ -24,16 +30,17 @@ use slicewright_core::ids::WorkloadId;
 use slicewright_core::inventory::DeclaredWorkload;
 use slicewright_core::plan::Change;
 
+use asked::{Asked, asked, names, requests};
 use chart::{Chart, Feed, Workload};
 use declare::{declared, placement, plain, read_selector, read_tolerations};
-use edit::SIDES;
 use release::{Release, Source};
 use template::Scope;
-use values::{Tree, at, merged, under};
+use values::{Tree, at, under};
 
 use super::draft::Draft;
 use super::format::{Edition, Format, Reading};
-use super::manifest::{self, is_gpu};
+use super::index::Search;
+use super::manifest;
 use super::repository::Repository;
 use super::workload_edit::{Wish, by_hand};
 
@@ -74,17 +81,11 @@ struct Target {
     declared: DeclaredWorkload,
 }
 
-/// GPU resources among the values of a release.
-struct Asked {
-    path: Vec<String>,
-    place: (String, usize),
-}
-
 impl Format for HelmValues {
     fn read(&self, repository: &Repository<'_>, reading: &mut Reading) {
         let helm = repository.helm();
         for note in &helm.notes {
-            reading.note(note.clone());
+            reading.unmatched(note.clone());
         }
         let ignored_namespaces = manifest::ignored_namespaces(repository);
         for target in &helm.targets {
@@ -176,8 +177,8 @@ impl Helm {
     pub(super) fn new(repository: &Repository<'_>) -> Self {
         let mut helm = Self::default();
         // The second is how a parameter spells it.
-        let signs = ["nvidia.com/", "nvidia\\.com/"];
-        if !repository.texts.values().any(|text| signs.iter().any(|sign| text.contains(sign))) {
+        let signs = Search::new(&["nvidia.com/", "nvidia\\.com/"]);
+        if !repository.texts.keys().any(|path| repository.holds(path, &signs)) {
             return helm;
         }
         let charts = chart::charts(repository);
@@ -410,100 +411,6 @@ fn refusal(repository: &Repository<'_>, release: &Release, target: &Target) -> O
         let wish = Wish { from, to: "nvidia.com/mig-0g.0gb", count: None, pin: &pin };
         edit::apply(release, target, &wish, &texts).err()
     })
-}
-
-/// One GPU resource that the values of a release ask for.
-struct Request {
-    /// The path of the resources.
-    resources: Vec<String>,
-    resource: String,
-    side: &'static str,
-    place: (String, usize),
-}
-
-fn requests(release: &Release, paths: &[Vec<String>]) -> Vec<Request> {
-    let mut found = Vec::new();
-    for path in paths {
-        for side in SIDES {
-            for (key, value) in merged(&release.layers, &under(path, side)) {
-                if is_gpu(key) {
-                    found.push(Request {
-                        resources: path.clone(),
-                        resource: key.to_owned(),
-                        side,
-                        place: (release.layers[value.layer].path.clone(), value.entry.line),
-                    });
-                }
-            }
-        }
-    }
-    found
-}
-
-/// Every `resources` of the values that asks for a GPU after all layers; those in lists as each layer has them.
-fn asked(release: &Release) -> Vec<Asked> {
-    let mut paths: BTreeSet<Vec<String>> = BTreeSet::new();
-    let mut found = Vec::new();
-    for layer in &release.layers {
-        layer.root.every(&mut |path, entry| {
-            let Some((Some(last), _)) = path.split_last() else { return };
-            if !SIDES.contains(last) {
-                return;
-            }
-            let Tree::Map(entries) = &entry.tree else { return };
-            let Some((_, gpu)) = entries.iter().find(|(key, _)| is_gpu(key)) else { return };
-            let (above, listed) = (&path[..path.len() - 1], path.contains(&None));
-            let above: Vec<String> = above.iter().map(|key| key.unwrap_or("[]").to_owned()).collect();
-            if listed {
-                found.push(Asked { path: above, place: (layer.path.clone(), gpu.line) });
-            } else {
-                paths.insert(above);
-            }
-        });
-    }
-    for path in paths {
-        let requests = requests(release, std::slice::from_ref(&path));
-        let first = requests.iter().find(|request| request.side == "limits").or(requests.first());
-        if let Some(request) = first {
-            found.push(Asked { path, place: request.place.clone() });
-        }
-    }
-    found
-}
-
-/// The names that charts give to a workload of a release: the full name or the release's, and both with the name of a
-/// part that the resources belong to.
-fn names(release: &Release, name: &str, chart: &str, above: &[String]) -> BTreeSet<String> {
-    let own = |key: &str| {
-        let at_level = |n: usize| at(&release.layers, &under(&above[..n], key))?.entry.text();
-        (0..=above.len()).rev().find_map(at_level).filter(|text| !text.is_empty())
-    };
-    let overridden = own("fullnameOverride");
-    let full = overridden.map(ToOwned::to_owned).unwrap_or_else(|| {
-        let chart = own("nameOverride").unwrap_or(chart);
-        if name.contains(chart) { name.to_owned() } else { format!("{name}-{chart}") }
-    });
-    let mut names = BTreeSet::from([full.clone(), name.to_owned()]);
-    if overridden.is_some() && full != name {
-        names.remove(name);
-    }
-    for part in above {
-        names.extend([full.as_str(), name].map(|name| format!("{name}-{}", kebab(part))));
-    }
-    names.retain(|name| name.len() <= 63);
-    names
-}
-
-/// `servingEngine` as `serving-engine`.
-fn kebab(key: &str) -> String {
-    let mut out = String::new();
-    for c in key.chars() {
-        if c.is_ascii_uppercase() && !out.is_empty() {
-            out.push('-');
-        }
-        out.push(c.to_ascii_lowercase());
-    }
-    out
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ pub(super) fn lock(repository: &Repository<'_>, releases: &mut [Release], files:
         new_files: String::new(),
         ..repository.scope.clone()
     };
-    let whole = narrow.then(|| Repository::new(repository.snapshot, &scope));
+    let whole = narrow.then(|| Repository::new(repository.snapshot, &scope, repository.index));
     let whole_files = whole.as_ref().map(further);
     let outside = match (&whole, &whole_files) {
         (Some(whole), Some(files)) => installed(whole, files),

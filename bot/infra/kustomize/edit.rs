@@ -87,7 +87,7 @@ pub(super) fn made_of<'m>(
 fn position(rendering: &Rendering, path: &str, object: &Object, variant: &Variant) -> Result<usize, String> {
     let is_it = |made: &Made| {
         made.is_from(path, object)
-            && made.now() == (variant.name.as_str(), variant.rendered_namespace.as_deref())
+            && made.now() == (variant.rendered.0.as_str(), variant.rendered.1.as_deref())
     };
     let mut found = rendering.objects.iter().enumerate().filter(|(_, made)| is_it(made)).map(|(at, _)| at);
     match (found.next(), found.next()) {
@@ -99,7 +99,7 @@ fn position(rendering: &Rendering, path: &str, object: &Object, variant: &Varian
 
 /// The object as it should be rendered.
 fn intended(made: &Made, wish: &Wish<'_>) -> Result<Tree, String> {
-    let parsed = made.parsed()?;
+    let parsed = made.parsed();
     let found = parsed
         .objects
         .first()

@@ -1,12 +1,13 @@
 //! Which kustomizations of the whole repository read which files, so that an edit for one cluster reaches no other.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use slicewright_yaml::Node;
 
 use super::{parent, resolve};
 use crate::infra::deployed::folders_of;
+use crate::infra::index::{Known, Search, in_parallel};
 use crate::infra::repository::{Parsed, is_kustomization, is_yaml};
 use crate::infra::walk::{self, At};
 
@@ -23,9 +24,9 @@ const LATE_PATCHES: [&str; 5] = [
 #[derive(Debug, Default)]
 pub(in crate::infra) struct Graph {
     /// Path of the kustomization, by folder without a slash at the end.
-    folders: BTreeMap<String, String>,
+    folders: HashMap<String, String>,
     /// Folders whose kustomization names this file or folder.
-    readers: BTreeMap<String, BTreeSet<String>>,
+    readers: HashMap<String, BTreeSet<String>>,
     /// Manifests of Flux and Argo CD that apply a folder.
     appliers: BTreeMap<String, BTreeSet<String>>,
     /// Where such a manifest patches what it applies, by folder.
@@ -35,47 +36,39 @@ pub(in crate::infra) struct Graph {
 }
 
 impl Graph {
-    /// `parse` gives the documents of a file.
+    /// Reads the kustomizations among these files, and what deploys their folders.
     pub(in crate::infra) fn new(
-        texts: &BTreeMap<&str, &str>,
-        parse: impl Fn(&str, &str) -> Result<Arc<Parsed>, String>,
+        files: &[(&str, &Arc<Known>)],
+        is_file: impl Fn(&str) -> bool + Sync,
     ) -> Self {
         let mut graph = Self::default();
-        for path in texts.keys().filter(|path| is_kustomization(path)) {
+        let kustomizations: Vec<_> =
+            files.iter().filter(|(path, _)| is_kustomization(path)).copied().collect();
+        for (path, _) in &kustomizations {
             graph.folders.insert(parent(path).to_owned(), (*path).to_owned());
         }
-        for (folder, path) in graph.folders.clone() {
-            let text = texts.get(path.as_str()).copied().unwrap_or_default();
-            let mut read = |name: &str| {
-                // Generators write `key=path`.
-                let name = name.split_once('=').map_or(name, |(_, path)| path);
-                if let Some(target) = resolve(&folder, name)
-                    && target != folder
-                    && (texts.contains_key(target.as_str()) || graph.folders.contains_key(&target))
-                {
-                    graph.readers.entry(target).or_default().insert(folder.clone());
-                }
-            };
-            match parse(&path, text) {
-                Ok(parsed) => parsed.documents().for_each(|root| {
-                    walk::every(root, &mut |_, node| {
-                        if let Some(text) = node.as_str().filter(|text| !text.contains('\n')) {
-                            read(text);
-                        }
-                    });
-                }),
-                // What does not parse may read whatever it names.
-                Err(_) => text
-                    .split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',' | '[' | ']'))
-                    .filter(|word| !word.is_empty())
-                    .for_each(&mut read),
+        // Of several in a folder, the one that counts.
+        let counts = |path: &str| graph.folders.get(parent(path)).is_some_and(|counts| counts == path);
+        let read = in_parallel(&kustomizations, |(path, known)| {
+            if !counts(path) {
+                return Vec::new();
+            }
+            let folder = parent(path);
+            let mut targets = named(folder, known);
+            targets
+                .retain(|target| target != folder && (is_file(target) || graph.folders.contains_key(target)));
+            targets
+        });
+        for ((path, _), targets) in kustomizations.iter().zip(read) {
+            for target in targets {
+                graph.readers.entry(target).or_default().insert(parent(path).to_owned());
             }
         }
-        for (path, text) in texts {
-            let names_one = text.contains("kustomize.toolkit.fluxcd.io") || text.contains("argoproj.io");
-            if is_yaml(path) && names_one && text.contains("path") {
-                let Ok(parsed) = parse(path, text) else { continue };
-                graph.read_appliers(path, &parsed);
+        let (deployers, paths) = (Search::deployers(), Search::new(&["path"]));
+        for (path, known) in files {
+            if is_yaml(path) && known.holds(&deployers) && known.holds(&paths) {
+                let Ok(parsed) = known.parsed() else { continue };
+                graph.read_appliers(path, parsed);
             }
         }
         graph
@@ -166,6 +159,32 @@ impl Graph {
     }
 }
 
+/// What a kustomization names as if it were a file or a folder, from the repository's root.
+fn named(folder: &str, kustomization: &Known) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut read = |name: &str| {
+        // Generators write `key=path`.
+        let name = name.split_once('=').map_or(name, |(_, path)| path);
+        found.extend(resolve(folder, name));
+    };
+    match kustomization.parsed() {
+        Ok(parsed) => parsed.documents().for_each(|root| {
+            walk::every(root, &mut |_, node| {
+                if let Some(text) = node.as_str().filter(|text| !text.contains('\n')) {
+                    read(text);
+                }
+            });
+        }),
+        // What does not parse may read whatever it names.
+        Err(_) => kustomization
+            .text()
+            .split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',' | '[' | ']'))
+            .filter(|word| !word.is_empty())
+            .for_each(&mut read),
+    }
+    found
+}
+
 /// How many applications a set makes, where it lists them itself.
 fn applications(set: &At<'_>) -> Option<usize> {
     let generators = set.all("spec.generators[]");
@@ -192,15 +211,17 @@ mod tests {
     #[test]
     fn users_are_the_outermost_kustomizations_and_what_applies_them() {
         let flux = "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: apps}\nspec: {path: ./overlays/b}\n";
-        let texts = BTreeMap::from([
+        let texts = [
             ("base/kustomization.yaml", "resources: [a.yaml]\n"),
             ("base/a.yaml", "kind: A\n"),
             ("overlays/a/kustomization.yaml", "resources: [../../base]\n"),
             ("overlays/b/kustomization.yaml", "resources: [../../base]\npatches: [{path: p.yaml}]\n"),
             ("overlays/b/p.yaml", "kind: A\n"),
             ("clusters/dc1/apps.yaml", flux),
-        ]);
-        let graph = Graph::new(&texts, |_, text| Parsed::new(text).map(Arc::new));
+        ];
+        let known = texts.map(|(path, text)| (path, Arc::new(Known::new(path, text))));
+        let files: Vec<_> = known.iter().map(|(path, known)| (*path, known)).collect();
+        let graph = Graph::new(&files, |path| known.iter().any(|(known, _)| *known == path));
         let check = |path: &str, expected: &[&str]| {
             assert_eq!(graph.users(path).iter().collect::<Vec<_>>(), expected, "{path}");
         };

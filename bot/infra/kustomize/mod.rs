@@ -25,7 +25,7 @@ pub(super) use edit::edit;
 pub(super) use graph::Graph;
 pub(super) use pods::{Rendered, further, notes, own_patches, rendered, variants};
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use slicewright_yaml::Node;
 
@@ -45,7 +45,7 @@ pub(super) struct Overlays {
     /// By folder, without a slash at the end; the repository's root is empty.
     by_folder: BTreeMap<String, Kustomization>,
     /// Folders whose kustomization lists this file or folder.
-    listed_by: BTreeMap<String, BTreeSet<String>>,
+    listed_by: HashMap<String, BTreeSet<String>>,
     /// Files that are patches, not objects.
     pub(super) patch_files: BTreeSet<String>,
 }
@@ -62,6 +62,8 @@ pub(super) struct Kustomization {
     patches: Vec<Patch>,
     /// `commonLabels` and `labels`.
     labels: Vec<LabelEdit>,
+    /// Helm charts that it renders: their lines and files of values.
+    charts: Vec<(usize, Option<String>)>,
     /// Config maps that it makes, by name, with the line.
     pub(super) config_maps: BTreeMap<String, usize>,
 }
@@ -88,9 +90,9 @@ struct Patch {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Variant {
     pub(super) namespace: Option<String>,
-    /// The same as Kustomize renders it, before who deploys it gives it another.
-    rendered_namespace: Option<String>,
     pub(super) name: String,
+    /// Name and namespace as Kustomize renders them, before who deploys the object gives it others.
+    rendered: (String, Option<String>),
     /// Where a patch speaks about the object's GPU.
     pub(super) patched: Option<String>,
     /// A patch opts it out.
@@ -111,8 +113,7 @@ impl Overlays {
             if overlays.by_folder.contains_key(&folder) {
                 continue;
             }
-            let Some(text) = repository.all.get(path.as_str()) else { continue };
-            let Ok(parsed) = repository.parsed(&path, text) else { continue };
+            let Ok(parsed) = repository.parsed(&path) else { continue };
             let Some(root) = parsed.root() else { continue };
             let mut found = Kustomization { path: path.clone(), ..Kustomization::default() };
             found.namespace = walk::text(root, "namespace").map(ToOwned::to_owned);
@@ -139,6 +140,10 @@ impl Overlays {
                 if let Some(name) = entry.get("name").and_then(|name| name.as_str()) {
                     found.config_maps.insert(name.to_owned(), entry.line());
                 }
+            }
+            for chart in root.get("helmCharts").into_iter().flat_map(|list| list.items()) {
+                let values = walk::text(chart, "valuesFile").and_then(|name| resolve(&folder, name));
+                found.charts.push((chart.line(), values));
             }
             found.labels = labels::of_transformers(root);
             overlays.read_patches(repository, root, &folder, &mut found);
@@ -205,8 +210,8 @@ impl Overlays {
     pub(super) fn variants(&self, path: &str, object: &Object) -> Vec<Variant> {
         let start = Variant {
             namespace: object.namespace.clone(),
-            rendered_namespace: object.namespace.clone(),
             name: object.name.clone(),
+            rendered: (object.name.clone(), object.namespace.clone()),
             patched: None,
             ignored: false,
             label_edits: Vec::new(),
@@ -242,24 +247,27 @@ impl Overlays {
         for folder in above {
             let Some(step) = self.by_folder.get(folder) else { continue };
             let mut next = so_far.clone();
-            next.namespace = step.namespace.clone().or(next.namespace);
-            next.rendered_namespace.clone_from(&next.namespace);
-            // As Kustomize does it: components before their owner, and in each the patches before the labels.
-            let components = step.components.iter().filter_map(|component| self.by_folder.get(component));
+            // As Kustomize does it: components before their owner, in each the patches before the labels. What a component
+            // brings itself meets those after it.
+            let after = step.components.iter().position(|component| component == listed);
+            let components = step.components.iter().skip(after.map_or(0, |at| at + 1));
+            let components = components.filter_map(|component| self.by_folder.get(component));
             for kustomization in components.chain([step]) {
-                let meets = |patch: &&Patch| patch.meets(object, &so_far.name);
-                for patch in kustomization.patches.iter().filter(meets) {
+                let name = next.name.clone();
+                for patch in kustomization.patches.iter().filter(|patch| patch.meets(object, &name)) {
                     if patch.gpu && next.patched.is_none() {
                         next.patched = Some(patch.place.clone());
                     }
                     next.ignored |= patch.ignore;
-                    let certain = patch.surely_meets(object, &so_far.name);
+                    let certain = patch.surely_meets(object, &name);
                     next.label_edits.extend(patch.labels.iter().map(|edit| (edit.clone(), certain)));
                 }
                 let labels = kustomization.labels.iter().filter(|edit| edit.transforms(&object.kind));
                 next.label_edits.extend(labels.map(|edit| (edit.clone(), true)));
+                next.namespace = kustomization.namespace.clone().or(next.namespace);
+                next.name = format!("{}{name}{}", kustomization.prefix, kustomization.suffix);
             }
-            next.name = format!("{}{}{}", step.prefix, next.name, step.suffix);
+            next.rendered = (next.name.clone(), next.namespace.clone());
             next.root = Some(step.path.clone());
             seen.push(folder.clone());
             self.climb(folder, object, &next, seen, found);

@@ -4,13 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::addition::patch_name;
 use super::edit::made_of;
-use super::layer::{Source, items};
+use super::layer::Source;
 use super::render::{Files, Made, Touch, render};
 use super::{Kustomization, Variant, parent};
 use crate::infra::helm_template::helm_chart;
 use crate::infra::manifest::{Finding, find};
 use crate::infra::repository::{Object, Repository};
-use crate::infra::walk;
 
 /// What a root makes of a workload.
 pub(in crate::infra) enum Rendered {
@@ -56,10 +55,7 @@ pub(in crate::infra) fn rendered(
         Ok(made) => made,
         Err(why) => return Rendered::Unknown(why),
     };
-    let parsed = match made.parsed() {
-        Ok(parsed) => parsed,
-        Err(why) => return Rendered::Unknown(why),
-    };
+    let parsed = made.parsed();
     let Some(mut finding) = parsed.objects.first().and_then(|object| find(root, &parsed, object)) else {
         return Rendered::NoGpu;
     };
@@ -92,6 +88,9 @@ fn gpu_place(files: &Files<'_>, touch: &Touch) -> Option<String> {
 pub(in crate::infra) fn further(repository: &Repository<'_>, known: &[Finding]) -> Vec<Finding> {
     let overlays = repository.overlays();
     let patches = overlays.all().any(Kustomization::names_gpu);
+    if !patches && repository.texts.len() == repository.all.len() {
+        return Vec::new();
+    }
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
     for path in overlays.all().flat_map(|kustomization| &kustomization.resources) {
@@ -105,7 +104,7 @@ pub(in crate::infra) fn further(repository: &Repository<'_>, known: &[Finding]) 
         {
             continue;
         }
-        let Ok(parsed) = repository.parsed(path, text) else { continue };
+        let Ok(parsed) = repository.parsed(path) else { continue };
         for object in &parsed.objects {
             if known.iter().any(|finding| finding.path == *path && finding.object == *object) {
                 continue;
@@ -163,18 +162,12 @@ pub(in crate::infra) fn notes(repository: &Repository<'_>) -> Vec<String> {
     let mut notes = Vec::new();
     for kustomization in repository.overlays().all() {
         let path = kustomization.path.as_str();
-        let Ok(parsed) = files.parsed(path) else { continue };
-        for root in parsed.documents() {
-            for chart in items(root, "helmCharts") {
-                let values =
-                    walk::text(chart, "valuesFile").and_then(|name| super::resolve(parent(path), name));
-                let names_gpu = |path: &str| files.text(path).is_some_and(|text| text.contains("nvidia.com"));
-                if names_gpu(path) || values.is_some_and(|values| names_gpu(&values)) {
-                    notes.push(format!(
-                        "`{path}:{}`: Kustomize renders a Helm chart with a GPU here, which was not read",
-                        chart.line()
-                    ));
-                }
+        for (line, values) in &kustomization.charts {
+            let names_gpu = |path: &str| files.text(path).is_some_and(|text| text.contains("nvidia.com"));
+            if names_gpu(path) || values.as_deref().is_some_and(names_gpu) {
+                notes.push(format!(
+                    "`{path}:{line}`: Kustomize renders a Helm chart with a GPU here, which was not read"
+                ));
             }
         }
         if !kustomization.names_gpu() {

@@ -47,7 +47,7 @@ impl<'r> Files<'r> {
         if self.edited.contains_key(path) {
             return Ok(Arc::new(Parsed::new(text)?));
         }
-        self.repository.parsed(path, text)
+        self.repository.parsed(path)
     }
 
     /// The kustomization of a folder.
@@ -375,9 +375,9 @@ impl Made {
         }
     }
 
-    /// The rendered object as a text with one document.
-    pub(super) fn parsed(&self) -> Result<Parsed, String> {
-        Parsed::new(&self.tree.json().to_string())
+    /// The rendered object as if it had been read from a file.
+    pub(super) fn parsed(&self) -> Parsed {
+        Parsed::of(&self.tree.value())
     }
 
     /// The folder of its file.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::infra::deployed::folders_of;
+use crate::infra::index::Search;
 use crate::infra::repository::{Object, Repository, is_yaml};
 use crate::infra::walk::At;
 
@@ -24,14 +25,13 @@ pub(super) fn users(repository: &Repository<'_>, path: &str) -> Option<String> {
         ));
     }
     let mut deployers: Vec<(usize, String)> = Vec::new();
+    let search = Search::deployers();
     for (other, text) in repository.texts.iter().chain(repository.elsewhere()) {
-        let worth = is_yaml(other)
-            && (text.contains("kustomize.toolkit.fluxcd.io") || text.contains("argoproj.io"))
-            && text.contains("path:");
+        let worth = is_yaml(other) && repository.holds(other, &search) && text.contains("path:");
         if !worth {
             continue;
         }
-        let Ok(parsed) = repository.parsed(other, text) else { continue };
+        let Ok(parsed) = repository.parsed(other) else { continue };
         for object in &parsed.objects {
             let Some(root) = parsed.at(object) else { continue };
             let several = if object.kind == "ApplicationSet" { 2 } else { 1 };

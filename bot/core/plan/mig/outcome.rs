@@ -51,12 +51,15 @@ pub(super) fn outcomes(mig: &Mig<'_, '_>, land: &Land<'_>, found: &Placement) ->
 
 /// Nodes of the pool that the plan does not look into, by name.
 pub(in crate::plan) fn left_alone(request: &Request<'_>, known: &[NodeOutcome]) -> Vec<NodeOutcome> {
+    let known: BTreeSet<&str> = known.iter().map(|outcome| outcome.name.as_str()).collect();
+    let pods = request.inventory.workloads.iter().flat_map(|workload| &workload.pods);
+    let held: BTreeSet<&str> = pods.flat_map(|pod| &pod.cards).map(String::as_str).collect();
     let mut outcomes: Vec<NodeOutcome> = request
         .inventory
         .nodes
         .iter()
         .filter(|node| request.pool.nodes.contains(&node.name))
-        .filter(|node| known.iter().all(|outcome| outcome.name != node.name))
+        .filter(|node| !known.contains(node.name.as_str()))
         .map(|node| {
             let text = match node.sharing() {
                 Sharing::Whole => "left as it is".to_owned(),
@@ -64,18 +67,11 @@ pub(in crate::plan) fn left_alone(request: &Request<'_>, known: &[NodeOutcome]) 
                 Sharing::TimeSlicing { replicas } => format!("{replicas} time slices already"),
                 Sharing::Mps { replicas } => format!("{replicas} MPS shares already"),
             };
-            let holds = |uuid: &str| {
-                request
-                    .inventory
-                    .workloads
-                    .iter()
-                    .any(|w| w.pods.iter().any(|pod| pod.cards.iter().any(|card| card == uuid)))
-            };
             let cards: Vec<CardUse> = node
                 .cards
                 .iter()
                 .map(|card| match node.sharing() {
-                    Sharing::Whole if !holds(&card.uuid) => CardUse::Idle,
+                    Sharing::Whole if !held.contains(card.uuid.as_str()) => CardUse::Idle,
                     Sharing::Whole | Sharing::Mig | Sharing::TimeSlicing { .. } | Sharing::Mps { .. } => {
                         CardUse::Other { text: text.clone() }
                     }

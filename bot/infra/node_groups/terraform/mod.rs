@@ -54,7 +54,30 @@ pub(super) fn find<'a>(
             }
         }
     }
+    if found.is_empty() {
+        nearly.extend(elsewhere(repository, &wanted.name));
+    }
     (found, nearly)
+}
+
+/// Places that name a group in forms which are not edited.
+fn elsewhere(repository: &Repository<'_>, name: &str) -> Vec<String> {
+    let form = |path: &str| match path {
+        _ if path.ends_with(".tf.json") || path.ends_with(".tofu.json") => Some("JSON"),
+        _ if path.ends_with(".tfvars") || path.ends_with(".tfvars.json") => Some("the values of variables"),
+        _ if path.ends_with(".hcl") => Some("the language of Terragrunt"),
+        _ => None,
+    };
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let mut found = Vec::new();
+    for (path, text) in repository.texts.iter().filter(|_| !name.is_empty()) {
+        let Some(form) = form(path) else { continue };
+        let named = |line: &str| line.split(|c: char| !is_part(c)).any(|word| word == name);
+        if let Some(line) = text.lines().position(named) {
+            found.push(format!("`{path}:{}` (it names the group in {form}, which is not edited)", line + 1));
+        }
+    }
+    found
 }
 
 /// Whether some file tells this, in a tag for instance.
