@@ -1,6 +1,7 @@
 //! One cluster, from its metrics and its repository to the plans of its pools. Writes nothing.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
@@ -17,7 +18,7 @@ use slicewright_core::units::Mib;
 use slicewright_core::usage::{Finding, Measured, Severity, declared as declared_memory};
 
 use super::{Engine, Inputs};
-use crate::infra::{self, DeployedBy, Scope, Snapshot};
+use crate::infra::{DeployedBy, Index, Scope, Snapshot};
 use crate::prometheus::{MeasureSettings, Progress, QueryStats, measure};
 use crate::settings::repo::{self, RepoSettings};
 use crate::settings::{ClusterSettings, OperatorSettings};
@@ -36,6 +37,8 @@ pub struct Analysis {
     pub declared: Declared,
     /// The repository that was read.
     pub snapshot: Snapshot,
+    /// What is known of its files.
+    pub index: Arc<Index>,
     /// Which part of it is the cluster's.
     pub scope: Scope,
     /// What the repository says about itself, or why that cannot be used: nothing is done there then.
@@ -90,7 +93,8 @@ impl Engine {
         let snapshot = Snapshot { commit: tree.commit, files: tree.files, skipped: tree.skipped };
         let repo = repo::read(&snapshot.files, &snapshot.skipped);
         let scope = scope(cluster);
-        let mut declared = infra::read(&snapshot, &scope);
+        let index = self.index_of(&cluster.repository);
+        let mut declared = index.read(&snapshot, &scope);
         override_operator(&mut declared.operator, &cluster.gpu_operator);
 
         let wanted = MeasureSettings {
@@ -172,6 +176,7 @@ impl Engine {
             measured,
             declared,
             snapshot,
+            index,
             scope,
             repo,
             matchers: cluster.prometheus.matchers.clone(),

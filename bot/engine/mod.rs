@@ -22,6 +22,7 @@ pub mod doctor;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
@@ -30,8 +31,9 @@ use slicewright_core::review::signature::SigningKey;
 
 use crate::forge::local::{self, Local};
 use crate::forge::{self, Forge, Target};
+use crate::infra::Index;
 use crate::prometheus::{AskError, Client};
-use crate::settings::{ClusterSettings, ServiceSettings};
+use crate::settings::{ClusterSettings, RepositorySettings, ServiceSettings};
 use recording::{Recording, ReplayedForge};
 use source::Source;
 
@@ -49,6 +51,8 @@ pub struct Engine {
     catalog_files: Vec<(String, String)>,
     /// Keys that sign the hidden blocks of proposals.
     signing_keys: Vec<SigningKey>,
+    /// What is known of the files of each repository, from one run to the next.
+    indexes: Arc<Mutex<BTreeMap<String, Arc<Index>>>>,
 }
 
 /// Where one run gets its facts from, and where it writes.
@@ -92,12 +96,18 @@ impl Engine {
                 place.read().with_context(|| format!("`signing_keys[{i}]` cannot be used"))
             });
         let signing_keys = keys.collect::<anyhow::Result<_>>()?;
-        Ok(Self { settings, catalog, catalog_files, signing_keys })
+        Ok(Self { settings, catalog, catalog_files, signing_keys, indexes: Arc::default() })
     }
 
     /// The configuration.
     pub fn settings(&self) -> &ServiceSettings {
         &self.settings
+    }
+
+    /// What is known of the files of a repository.
+    fn index_of(&self, repository: &RepositorySettings) -> Arc<Index> {
+        let mut indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(indexes.entry(repository.place()).or_default())
     }
 
     /// Every GPU model known.

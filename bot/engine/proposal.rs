@@ -11,7 +11,7 @@ use slicewright_core::usage::ComputeSource;
 
 use super::VERSION;
 use super::analyse::Analysis;
-use crate::infra::{self, ChangeSet};
+use crate::infra::ChangeSet;
 use crate::render::{self, Dialect};
 
 /// A proposal as text.
@@ -40,7 +40,7 @@ pub(super) fn write(
     base_branch: &str,
     dialect: Dialect,
 ) -> Result<Proposal, render::RenderError> {
-    let changes = infra::edit(&analysis.snapshot, &analysis.scope, plan);
+    let changes = analysis.index.edit(&analysis.snapshot, &analysis.scope, plan);
     let summary = summary(analysis, &changes, dialect);
     let queries = queries(analysis, plan);
     let view = render::View {
