@@ -46,9 +46,10 @@ fn content(pool: usize, slice: &str) -> String {
 fn stream() -> String {
     let mut stream = String::new();
     let commit = |stream: &mut String, name: &str, email: &str, from: &str, files: &[(String, String)]| {
+        let mark = if from.is_empty() { "mark :1\n" } else { "" };
         write!(
             stream,
-            "commit refs/heads/{name}\nauthor B <{email}> 1768435200 +0000\ncommitter B <{email}> 1768435200 \
+            "commit refs/heads/{name}\n{mark}author B <{email}> 1768435200 +0000\ncommitter B <{email}> 1768435200 \
              +0000\ndata 1\nx\n{from}"
         )
         .unwrap();
@@ -62,7 +63,7 @@ fn stream() -> String {
     commit(&mut stream, MAIN, "robin@example.com", "", &files);
     for pool in 0..N_POOLS {
         let file = (format!("pools/{pool}.yaml"), content(pool, "nvidia.com/mig-2g.10gb"));
-        commit(&mut stream, &branch(pool), EMAIL, &format!("from refs/heads/{MAIN}^0\n"), &[file]);
+        commit(&mut stream, &branch(pool), EMAIL, "from :1\n", &[file]);
     }
     stream
 }
@@ -177,6 +178,7 @@ fn main() {
         url: Some(fake.url()),
         token_file: Some(home.path().join("token")),
         timeout_seconds: Some(120),
+        former_emails: vec![EMAIL.to_owned()],
         ..Settings::default()
     };
     let inside = runtime.enter();

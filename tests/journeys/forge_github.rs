@@ -2,6 +2,8 @@
 
 mod accounts;
 
+mod judged;
+
 mod reading;
 
 mod trouble;

@@ -27,7 +27,9 @@ pub(crate) enum Permission {
 /// The account that a call's token stands for.
 pub(super) fn signed_in(state: &State, call: &Call) -> Result<User, Reply> {
     let bad = || Reply::json(401, &json!({"message": "Bad credentials"}));
-    let token = call.header("authorization").and_then(|header| header.strip_prefix("Bearer "));
+    let header = call.header("authorization").unwrap_or_default();
+    // GitHub takes the older word as well.
+    let token = header.strip_prefix("Bearer ").or_else(|| header.strip_prefix("token "));
     let id = token.and_then(|token| state.tokens.get(token)).ok_or_else(bad)?;
     Ok(state.users[id].clone())
 }

@@ -102,7 +102,10 @@ pub(crate) fn answer(state: &mut State, call: &Call, broken: &mut Vec<String>) -
         return not_found();
     };
     operation.check_call(call, broken);
-    if call.header("x-github-api-version") != Some("2022-11-28") {
+    // Without a version GitHub answers by the newest, as some clients want it; by a wrong one not at all.
+    let is_old = |version: &str| version == "2022-11-28";
+    let by_itself = call.header("user-agent").is_some_and(|agent| agent.starts_with("GitHubKit"));
+    if !by_itself && !call.header("x-github-api-version").is_some_and(is_old) {
         broken.push(format!("{}: without the version of the interface", operation.name));
     }
     let reply = account::for_apps(state, &operation.name, &parameters, call, broken)
