@@ -13,7 +13,7 @@ use slicewright_core::plan::pool::{Pool, pools, unknown_frozen_nodes};
 use slicewright_core::plan::sound::{CHECK_FAILED, sound};
 use slicewright_core::plan::{Outcome, Request, plan, weigh_one};
 use slicewright_core::policy::Policy;
-use slicewright_core::policy::narrow::narrow;
+use slicewright_core::policy::narrow;
 use slicewright_core::units::Mib;
 use slicewright_core::usage::{Finding, Measured, Severity, declared as declared_memory};
 
@@ -133,9 +133,12 @@ impl Engine {
         let mut policies = policies(&inventory, &declared, &pools, &layers);
         if let Ok(repo) = &repo {
             repo.freeze(&mut pools);
-            narrow(&mut policies, &inventory, &declared, &repo.policy, &repo.rules, repo::PLACE);
+            narrow::narrow(&mut policies, &inventory, &declared, &repo.policy, &repo.rules, repo::PLACE);
         }
-        let idle_rules = idle_rules(&inventory, &declared, &pools, &layers);
+        let mut idle_rules = idle_rules(&inventory, &declared, &pools, &layers);
+        if let Ok(repo) = &repo {
+            idle_rules.extend(narrow::idle(&inventory, &declared, &repo.rules, repo::PLACE));
+        }
         let mut outcomes = Vec::new();
         for pool in &pools {
             let request = Request {

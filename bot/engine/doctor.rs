@@ -23,6 +23,21 @@ fn repository(analysis: &Analysis) -> Vec<Finding> {
         advice: advice.to_owned(),
     };
     let mut findings = Vec::new();
+    match &analysis.repo {
+        Err(problem) => findings.push(finding(
+            "repository-configuration",
+            Severity::Blocker,
+            problem.clone(),
+            "put the file on the default branch right: until then nothing is opened, updated or closed there",
+        )),
+        Ok(repo) if repo.paused => findings.push(finding(
+            "repository-paused",
+            Severity::Note,
+            format!("the repository says `paused` in `{}`", crate::settings::repo::PLACE),
+            "nothing is opened, updated or closed there until it does not",
+        )),
+        Ok(_) => {}
+    }
     for pool in &analysis.empty_pools {
         findings.push(finding(
             "empty-pool",

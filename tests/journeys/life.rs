@@ -297,11 +297,22 @@ fn the_repository_itself_asks_for_less_and_never_for_more() {
     let branches =
         |bot: &Bot| bot.left().branches.into_iter().filter(|(name, _)| name != MAIN).collect::<Vec<_>>();
     let before = branches(&bot);
+    says("rules:\n  - {namespaces: [serch], set: {exclude: true}}\n");
+    let doctor = || {
+        let output = bot.run(&["doctor", "--at", super::bot::AT]);
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (_, said) = doctor();
+    assert!(said.contains(".slicewright.yaml, rule 1 speaks of no GPU workload of the cluster"), "{said}");
+    let before_fault = branches(&bot);
     let shown = says("policy:\n  production: false\n");
+    let (code, said) = doctor();
+    assert!(code == Some(1) && said.contains("blocker [repository-configuration]"), "{said}");
     let problem = "`.slicewright.yaml` cannot be used: `policy.production` (line 2): a repository can only make the \
                    policy stricter";
     assert!(shown.contains(problem), "{shown}");
-    assert_eq!(before, branches(&bot));
+    assert_eq!(before_fault, branches(&bot));
+    assert_ne!(before, before_fault, "without the rule the plan was another one");
     let text = bot.request();
     assert!(text.contains("---- comments/configuration.md") && text.contains("(line 2)"), "{text}");
     let before = bot.left();

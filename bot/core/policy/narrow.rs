@@ -57,11 +57,26 @@ pub fn narrow(
         narrow_one(policy, all, place);
         for (n, rule) in rules.iter().enumerate() {
             if rule.matches(workload, declared.of(&workload.id)) {
-                let name = rule.name.as_ref().map_or_else(String::new, |name| format!(" `{name}`"));
-                narrow_one(policy, &rule.set, &format!("{place}, rule {}{name}", n + 1));
+                narrow_one(policy, &rule.set, &rule_place(place, n, rule));
             }
         }
     }
+}
+
+/// Rules that speak of no GPU workload, as sentences: a typing error there leaves a workload unprotected.
+pub fn idle(inventory: &Inventory, declared: &Declared, rules: &[PolicyRule], place: &str) -> Vec<String> {
+    let speaks = |rule: &PolicyRule| {
+        inventory.workloads.iter().any(|workload| rule.matches(workload, declared.of(&workload.id)))
+    };
+    let idle = rules.iter().enumerate().filter(|(_, rule)| !speaks(rule));
+    idle.map(|(n, rule)| format!("{} speaks of no GPU workload of the cluster", rule_place(place, n, rule)))
+        .collect()
+}
+
+/// `.slicewright.yaml, rule 2`, with the rule's own name where it has one.
+fn rule_place(place: &str, n: usize, rule: &PolicyRule) -> String {
+    let name = rule.name.as_ref().map_or_else(String::new, |name| format!(" `{name}`"));
+    format!("{place}, rule {}{name}", n + 1)
 }
 
 fn narrow_one(policy: &mut Policy, settings: &PolicySettings, place: &str) {
