@@ -100,6 +100,7 @@ fn forge() -> FakeForge {
         repo
     };
     let mut state = State::new(make());
+    state.checks = false;
     for repository in 1..N_REPOSITORIES {
         state.add(&path(repository), make());
     }

@@ -29,6 +29,8 @@ pub(crate) struct State {
     pub(crate) users: BTreeMap<u64, User>,
     /// Whose a token is.
     pub(crate) tokens: BTreeMap<String, u64>,
+    /// Calls and replies are held against the published schemas. A benchmark does without: it measures the bot.
+    pub(crate) checks: bool,
     /// By path, `acme/infra`.
     pub(crate) repositories: BTreeMap<String, Repository>,
     /// What GitHub alone knows.
@@ -181,6 +183,7 @@ impl State {
                 user(ALEX, "alex", "Alex Reader", false),
             ]),
             tokens: BTreeMap::from([(TOKEN.to_owned(), BOT)]),
+            checks: true,
             repositories: BTreeMap::new(),
             github: super::github::Own::default(),
             clock: CLOCK,

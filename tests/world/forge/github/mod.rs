@@ -101,7 +101,9 @@ pub(crate) fn answer(state: &mut State, call: &Call, broken: &mut Vec<String>) -
         broken.push(format!("{} {}: no such endpoint", call.method, call.path));
         return not_found();
     };
-    operation.check_call(call, broken);
+    if state.checks {
+        operation.check_call(call, broken);
+    }
     // Without a version GitHub answers by the newest, as some clients want it; by a wrong one not at all.
     let is_old = |version: &str| version == "2022-11-28";
     let by_itself = call.header("user-agent").is_some_and(|agent| agent.starts_with("GitHubKit"));
@@ -110,7 +112,9 @@ pub(crate) fn answer(state: &mut State, call: &Call, broken: &mut Vec<String>) -
     }
     let reply = account::for_apps(state, &operation.name, &parameters, call, broken)
         .unwrap_or_else(|| signed_in(state, &operation.name, &parameters, call));
-    operation.check_reply(&reply, broken);
+    if state.checks {
+        operation.check_reply(&reply, broken);
+    }
     reply
 }
 
