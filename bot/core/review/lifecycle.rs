@@ -231,10 +231,8 @@ pub fn decide(observed: &Observed, wanted: Option<&Wanted>, own: &Own, now: Time
         return reopened(observed, &known, wanted_files, own);
     }
     if matches!(known.state, State::Declined | State::Withdrawn) && left_over(observed, &known, own) {
-        let reason = format!(
-            "it was {}, and its branch is still there: a run was stopped in between",
-            known.state.name()
-        );
+        // A run was stopped before it deleted the branch. What people read stays the reason for closing it.
+        let reason = known.reason.clone().unwrap_or_else(|| format!("it was {} earlier", known.state.name()));
         if known.state == State::Withdrawn && wanted_files.is_none() {
             return Action::Withdraw { reason };
         }
@@ -380,10 +378,7 @@ fn quiet(why: &str, wanted: Option<&Wanted>) -> Action {
 }
 
 fn too_small(outgrown: &[String]) -> String {
-    format!(
-        "what the branch gives is too small by now for {}: it must not be merged as it is",
-        first_few(outgrown, 3, ", ")
-    )
+    format!("what the plan gave so far is too small by now for {}", first_few(outgrown, 3, ", "))
 }
 
 /// The action, unless the text was written so often within an hour that somebody must be taking it back each time.
@@ -433,7 +428,7 @@ fn update(
         (true, _) if !same_plan => "the plan changed".to_owned(),
         (true, _) => format!("the base branch changed in files of the proposal: {}", list(&observed.stale)),
         (false, true) if !same_plan => "the plan changed; the files are the same".to_owned(),
-        (true, _) if unfinished => "the branch holds what an earlier run was stopped at".to_owned(),
+        (true, _) if unfinished => "the bot was stopped halfway through its last update".to_owned(),
         (false, true) if unfinished => "the branch is up to date, the text was not written yet".to_owned(),
         (false, true) => "the evidence changed; the branch stays, so that approvals hold".to_owned(),
         (false, false) if by_hand && !same_text => {
