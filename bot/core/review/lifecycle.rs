@@ -426,9 +426,9 @@ fn update(
         (true, _) if !wanted.outgrown.is_empty() => too_small(&wanted.outgrown),
         (true, _) if request.conflicted => "it could not be merged into the base branch any more".to_owned(),
         (true, _) if !same_plan => "the plan changed".to_owned(),
+        (true, _) if unfinished => "the bot was stopped halfway through its last update".to_owned(),
         (true, _) => format!("the base branch changed in files of the proposal: {}", list(&observed.stale)),
         (false, true) if !same_plan => "the plan changed; the files are the same".to_owned(),
-        (true, _) if unfinished => "the bot was stopped halfway through its last update".to_owned(),
         (false, true) if unfinished => "the branch is up to date, the text was not written yet".to_owned(),
         (false, true) => "the evidence changed; the branch stays, so that approvals hold".to_owned(),
         (false, false) if by_hand && !same_text => {

@@ -294,7 +294,8 @@ fn closing_that_was_stopped_half_way_is_completed() {
     check(&left(State::Withdrawn), Some(&wanted()), "open", "is back");
     check(&left(State::Declined), Some(&wanted()), "record-declined", "it was declined earlier");
     let mut said = left(State::Withdrawn);
-    let noted = Metadata { state: State::Withdrawn, reason: Some("it is gone".into()), ..metadata::example() };
+    let noted =
+        Metadata { state: State::Withdrawn, reason: Some("it is gone".into()), ..metadata::example() };
     said.request.as_mut().unwrap().body = noted.attach("text", None);
     check(&said, None, "withdraw", "it is gone");
     check(&left(State::Merged), None, "leave", "merged");
