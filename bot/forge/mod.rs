@@ -4,6 +4,8 @@
 
 pub mod settings;
 
+mod branch;
+
 mod content;
 
 mod git;

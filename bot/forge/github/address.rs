@@ -73,19 +73,6 @@ pub(super) fn parts(text: &str) -> String {
     text.split('/').map(part).collect::<Vec<_>>().join("/")
 }
 
-/// Whether git takes `branch` for a branch: what else it is could lead a path astray.
-pub(super) fn is_branch(branch: &str) -> bool {
-    let bad = |c: char| c.is_control() || " ~^:?*[\\".contains(c);
-    let bad_part = |part: &str| part.is_empty() || part.starts_with('.') || part.ends_with(".lock");
-    !branch.contains(bad)
-        && !branch.contains("..")
-        && !branch.contains("@{")
-        && !branch.starts_with('-')
-        && !branch.ends_with('.')
-        && branch != "@"
-        && !branch.split('/').any(bad_part)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,10 +125,5 @@ mod tests {
     fn names_cannot_leave_their_place() {
         assert_eq!(parts("a b/c#d?e"), "a%20b/c%23d%3Fe");
         assert_eq!(part("a/b"), "a%2Fb");
-        assert!(is_branch("slicewright/dc1/pool-a"));
-        for bad in ["slicewright/../main", "a//b", "a/", "-a", "a b", "a/.b", "a.lock", "a@{1}", "a\\b", "x."]
-        {
-            assert!(!is_branch(bad), "{bad}");
-        }
     }
 }

@@ -10,7 +10,7 @@ use super::client::GraphQl;
 use super::dto::{Pull, Review, User};
 use super::read::Compared;
 use crate::forge::remote::compare::{Change, compare};
-use crate::forge::{ForgeError, Found, FoundRequest, held_by_label};
+use crate::forge::{ForgeError, Found, FoundRequest, branch, held_by_label};
 
 /// Looks at a pull request that leave open whether it can be merged, before it counts as not known.
 const LOOKS_AT_MERGEABLE: usize = 2;
@@ -31,6 +31,7 @@ pub(super) struct Standing {
 
 impl GitHub {
     pub(super) async fn found(&self, branch: &str) -> Result<Found, ForgeError> {
+        branch::check(branch)?;
         let main = self.base_head().await?;
         let head = self.branch_head(branch).await?;
         let pull = self.pull_of(branch).await?;
@@ -41,7 +42,7 @@ impl GitHub {
             found.merged = pull.merged_at.is_some();
             noted = Metadata::parse(&pull.text()).filter(|_| *by_bot).map(|known| known.head);
         }
-        found.unfinished_head = self.unfinished(branch);
+        found.unfinished_head = self.unfinished.of(branch);
         if let Some(head) = head {
             let Some((compared, change)) = self.change_of(&head, &main).await? else {
                 let name = &self.repository().await?.name;

@@ -8,7 +8,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::GitHub;
-use super::address::{is_branch, part, parts};
+use super::address::{part, parts};
 use super::client::{GraphQl, way_out};
 use super::dto::{Object, Rule, Tree};
 use crate::forge::content::writable;
@@ -22,32 +22,13 @@ const UPDATE_REFS: &str =
     "mutation($input: UpdateRefsInput!) { updateRefs(input: $input) { clientMutationId } }";
 
 impl GitHub {
-    /// Refuses branches that are not the bot's to write.
-    pub(super) async fn own_branch(&self, branch: &str) -> Result<(), ForgeError> {
-        let prefix = &self.target.branch_prefix;
-        let denied = |why: String| {
-            Err(ForgeError::Denied { what: format!("writing `{}`, {why},", branch.escape_debug()) })
-        };
-        if !is_branch(branch) {
-            return denied("which is no name of a branch".to_owned());
-        }
-        let below = branch.strip_prefix(prefix.as_str()).is_some_and(|rest| rest.starts_with('/'));
-        if !below || prefix.is_empty() {
-            return denied(format!("which is not below `{prefix}/`"));
-        }
-        if self.repository().await?.base_branch == branch {
-            return denied("which proposals are for".to_owned());
-        }
-        Ok(())
-    }
-
     pub(super) async fn published(
         &self,
         branch: &str,
         expected_head: Option<&str>,
         commit: &Commit,
     ) -> Result<String, ForgeError> {
-        self.own_branch(branch).await?;
+        self.check_own(branch).await?;
         let name = self.repository().await?.name.clone();
         if self.branch_head(branch).await?.as_deref() != expected_head {
             return Err(ForgeError::Conflict { what: format!("`{branch}` of {name}") });
@@ -77,12 +58,12 @@ impl GitHub {
         if expected_head == Some(id.as_str()) {
             return Ok(id);
         }
-        self.note_unfinished(branch, Some(&id));
+        self.unfinished.note(branch, &id);
         let moved = self.move_branch(branch, expected_head, Some(&id)).await;
         if let Err(error) = moved {
             // Without an answer it may still come to be.
             if !matches!(error, ForgeError::Unanswered { .. }) {
-                self.note_unfinished(branch, None);
+                self.unfinished.forget(branch);
             }
             return Err(error);
         }

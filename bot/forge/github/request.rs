@@ -28,7 +28,7 @@ impl GitHub {
         open: Option<&str>,
         request: &RequestText,
     ) -> Result<String, ForgeError> {
-        self.own_branch(branch).await?;
+        self.check_own(branch).await?;
         let url = match open {
             Some(id) => {
                 let pull = self.own_pull(branch, id).await?;
@@ -46,7 +46,7 @@ impl GitHub {
                 None => self.opened(branch, request).await?,
             },
         };
-        self.note_unfinished(branch, None);
+        self.unfinished.forget(branch);
         Ok(url)
     }
 
@@ -226,7 +226,7 @@ impl GitHub {
         title: &str,
         body: &str,
     ) -> Result<(), ForgeError> {
-        self.own_branch(branch).await?;
+        self.check_own(branch).await?;
         let mut head = None;
         if let Some(expected) = expected_head {
             head = self.branch_head(branch).await?;
@@ -240,7 +240,7 @@ impl GitHub {
             let pull = self.own_pull(branch, id).await?;
             self.patch(&pull, title, body, true).await?;
         }
-        self.note_unfinished(branch, None);
+        self.unfinished.forget(branch);
         match head {
             Some(head) => self.move_branch(branch, Some(&head), None).await,
             None => Ok(()),

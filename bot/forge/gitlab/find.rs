@@ -4,14 +4,14 @@
 //! Everything else is known by the id of a commit or of an object.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use slicewright_core::review::metadata::Metadata;
 
-use super::{GitLab, check_branch, dto, endpoints};
+use super::{GitLab, dto, endpoints};
 use crate::forge::content::{Entry, Listing};
 use crate::forge::remote::compare::{Change, compare, merges_only};
-use crate::forge::{Forge as _, ForgeError, Found, FoundCommit, FoundRequest};
+use crate::forge::{Forge as _, ForgeError, Found, FoundCommit, FoundRequest, branch};
 
 /// How often a merge request is looked at again while GitLab is still finding out whether it has conflicts.
 const MOST_LOOKS: usize = 2;
@@ -19,7 +19,7 @@ const MOST_LOOKS: usize = 2;
 impl GitLab {
     /// What is there for `branch`.
     pub(super) async fn proposal(&self, branch: &str) -> Result<Found, ForgeError> {
-        check_branch(branch)?;
+        branch::check(branch)?;
         let main_name = self.base_branch().await?;
         let heads = self.heads(&[&main_name, branch]).await?;
         let main = heads
@@ -66,10 +66,7 @@ impl GitLab {
     /// Whether the bot itself put the branch where it is, and was stopped before it wrote the text: it remembers so, or
     /// GitLab does, which anybody's commit with the bot's address cannot forge.
     async fn pushed(&self, branch: &str, head: &str, commits: &[FoundCommit]) -> Result<bool, ForgeError> {
-        let unfinished = {
-            let unfinished = self.unfinished.lock().unwrap_or_else(PoisonError::into_inner);
-            unfinished.get(branch).is_some_and(|noted| noted == head)
-        };
+        let unfinished = self.unfinished.of(branch).is_some_and(|noted| noted == head);
         let own = self.identity().await?.emails;
         let [only] = commits else { return Ok(unfinished) };
         if unfinished || !only.emails.iter().all(|email| own.contains(email)) {

@@ -22,7 +22,7 @@ use slicewright_core::review::metadata::Metadata;
 
 use super::content::{Entry, writable};
 use super::git::{Git, Signature};
-use super::{Commit, Forge, ForgeError, Found, FoundCommit, Identity, RequestText, Topic, Tree};
+use super::{Commit, Forge, ForgeError, Found, FoundCommit, Identity, RequestText, Topic, Tree, branch};
 
 /// Where the repository is, and who the bot is in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,31 +102,21 @@ impl Local {
 
     fn default_ref(&self) -> Result<String, ForgeError> {
         match &self.settings.default_branch {
-            Some(branch) => self.checked_ref(branch),
+            Some(branch) => Self::checked_ref(branch),
             None => self.git.head_ref(),
         }
     }
 
     /// `refs/heads/<branch>`, if that is a name that git takes for a branch.
-    fn checked_ref(&self, branch: &str) -> Result<String, ForgeError> {
-        let name = format!("refs/heads/{branch}");
-        if branch.starts_with('-') || branch.contains(['\0', '\n']) || !self.git.is_ref_name(&name)? {
-            return Err(ForgeError::Denied { what: format!("the branch name `{}`", branch.escape_debug()) });
-        }
-        Ok(name)
+    fn checked_ref(branch: &str) -> Result<String, ForgeError> {
+        branch::check(branch)?;
+        Ok(format!("refs/heads/{branch}"))
     }
 
     /// As [`Local::checked_ref`], and ours to write.
     fn own_ref(&self, branch: &str) -> Result<String, ForgeError> {
-        let ours =
-            branch.strip_prefix(&self.settings.branch_prefix).is_some_and(|rest| rest.starts_with('/'));
-        let name = self.checked_ref(branch)?;
-        if !ours {
-            let prefix = &self.settings.branch_prefix;
-            return Err(ForgeError::Denied {
-                what: format!("writing `{branch}`, which is not below `{prefix}/`,"),
-            });
-        }
+        branch::check_own(branch, &self.settings.branch_prefix, &self.base_branch()?)?;
+        let name = Self::checked_ref(branch)?;
         if self.git.head_ref().ok().as_deref() == Some(&name) {
             let what = format!("writing `{branch}`, which is checked out in `{}`,", self.git.name());
             return Err(ForgeError::Denied { what });
@@ -206,7 +196,7 @@ impl Local {
         let main = self.head()?;
         let folder = self.folder(branch);
         let mut found = Found { request: folder.read()?, ..Found::default() };
-        found.branch_head = self.git.resolve(&format!("{}^{{commit}}", self.checked_ref(branch)?))?;
+        found.branch_head = self.git.resolve(&format!("{}^{{commit}}", Self::checked_ref(branch)?))?;
         found.unfinished_head = folder.unfinished_head()?;
         let noted =
             found.request.as_ref().and_then(|request| Metadata::parse(&request.body)).map(|noted| noted.head);

@@ -9,3 +9,5 @@ pub(super) mod compare;
 pub(super) mod http;
 
 pub(super) mod kept;
+
+pub(super) mod unfinished;

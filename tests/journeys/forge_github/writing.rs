@@ -69,9 +69,9 @@ fn what_is_not_the_bots_to_write_is_refused() {
     for branch in
         ["main", "kim/work", "slicewright", "slicewrightish/x", "slicewright/../main", "slicewright/a b"]
     {
-        is_denied(story.done(story.bot.publish(branch, None, &commit)), "writing");
-        is_denied(story.done(story.bot.write_request(branch, None, &text("x", "y"))), "writing");
-        is_denied(story.done(story.bot.close(branch, None, None, "", "")), "writing");
+        is_denied(story.done(story.bot.publish(branch, None, &commit)), "branch");
+        is_denied(story.done(story.bot.write_request(branch, None, &text("x", "y"))), "branch");
+        is_denied(story.done(story.bot.close(branch, None, None, "", "")), "branch");
     }
     for path in ["../x", ".github/workflows/ci.yaml", "a/.git/config", "apps"] {
         let commit = story.commit(&[(path, Some(b"x"))]);
