@@ -28,7 +28,8 @@ use std::sync::atomic::AtomicBool;
 use async_trait::async_trait;
 use tokio::sync::OnceCell;
 
-use super::content::LARGEST_TREE;
+use super::remote::comment::say;
+use super::remote::contents::Blobs;
 use super::remote::kept::Kept;
 use super::remote::unfinished::Unfinished;
 use super::settings::Settings;
@@ -56,7 +57,7 @@ pub(super) struct GitHub {
     repository: OnceCell<Repository>,
     who: OnceCell<Who>,
     listings: Kept<Listed>,
-    blobs: Kept<Vec<u8>>,
+    blobs: Blobs,
     comparisons: Kept<Compared>,
     standings: Kept<Standing>,
     /// The server moves branches by REST only.
@@ -83,7 +84,7 @@ impl GitHub {
             repository: OnceCell::new(),
             who: OnceCell::new(),
             listings: Kept::new(KEPT_ENTRIES),
-            blobs: Kept::new(usize::try_from(LARGEST_TREE).unwrap_or(usize::MAX)),
+            blobs: Blobs::default(),
             comparisons: Kept::new(KEPT_COMMITS),
             standings: Kept::new(KEPT_STANDINGS),
             refs_by_rest: AtomicBool::new(false),
@@ -150,7 +151,7 @@ impl Forge for GitHub {
 
     async fn say(&self, _branch: &str, id: &str, topic: Topic, text: Option<&str>) -> Result<(), ForgeError> {
         let _turn = self.writing.lock().await;
-        self.said(id, topic, text).await
+        say(&self.comments(id).await?, topic, text).await
     }
 
     async fn identity(&self) -> Result<Identity, ForgeError> {

@@ -33,7 +33,7 @@ impl GitHub {
         if self.branch_head(branch).await?.as_deref() != expected_head {
             return Err(ForgeError::Conflict { what: format!("`{branch}` of {name}") });
         }
-        let base = self.listing(&commit.base).await?;
+        let base = self.listed(&commit.base).await?;
         let mut entries = Vec::new();
         for (path, content) in &commit.files {
             let mode = writable(path, &base.entries)?;

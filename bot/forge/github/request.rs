@@ -1,18 +1,13 @@
 //! Pull requests: opened once, edited where they differ, closed with their branch.
 
-use std::time::Duration;
-
-use backon::{ExponentialBuilder, Retryable as _};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::GitHub;
 use super::client::GraphQl;
 use super::dto::Pull;
+use crate::forge::remote::http::looked_for;
 use crate::forge::{ForgeError, RequestText};
-
-/// Looks for a pull request that must be there: lists lag behind.
-const LOOKS: usize = 4;
 
 const TO_DRAFT: &str = "mutation($input: ConvertPullRequestToDraftInput!) \
                         { convertPullRequestToDraft(input: $input) { clientMutationId } }";
@@ -118,7 +113,7 @@ impl GitHub {
         if !is_lost && !exists {
             return Err(error);
         }
-        let pull = self.looked_for(branch, request).await?.ok_or(error)?;
+        let pull = looked_for(|| self.open_pull(branch, request)).await?.ok_or(error)?;
         if is_lost {
             self.introduce(&pull, request).await;
         }
@@ -136,21 +131,6 @@ impl GitHub {
             if let Err(error) = self.ask_reviewer(pull.number, reviewer).await {
                 tracing::warn!(%error, reviewer, "nobody was asked to review #{}", pull.number);
             }
-        }
-    }
-
-    /// The open pull request that ought to be there, after a few looks.
-    async fn looked_for(&self, branch: &str, request: &RequestText) -> Result<Option<Pull>, ForgeError> {
-        let pauses = ExponentialBuilder::default()
-            .with_min_delay(Duration::from_millis(100))
-            .with_max_delay(Duration::from_secs(2))
-            .with_max_times(LOOKS - 1);
-        let look = || async { self.open_pull(branch, request).await.map_err(Some)?.ok_or(None) };
-        let looked: Result<Pull, Option<ForgeError>> = look.retry(pauses).when(Option::is_none).await;
-        match looked {
-            Ok(pull) => Ok(Some(pull)),
-            Err(None) => Ok(None),
-            Err(Some(error)) => Err(error),
         }
     }
 

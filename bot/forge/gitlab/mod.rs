@@ -22,7 +22,9 @@ mod note;
 use async_trait::async_trait;
 use tokio::sync::OnceCell;
 
-use super::content::{LARGEST_TREE, Listing};
+use super::content::Listing;
+use super::remote::comment::say;
+use super::remote::contents::Blobs;
 use super::remote::kept::Kept;
 use super::remote::unfinished::Unfinished;
 use super::settings::Settings;
@@ -46,7 +48,7 @@ pub(super) struct GitLab {
     /// Patterns of protected branches, as far as the account may see them.
     protected: OnceCell<Vec<String>>,
     listings: Kept<Listing>,
-    blobs: Kept<Vec<u8>>,
+    blobs: Blobs,
     commits: Kept<Vec<dto::Commit>>,
     unfinished: Unfinished,
     /// One write at a time, as GitLab asks.
@@ -71,7 +73,7 @@ impl GitLab {
             account: OnceCell::new(),
             protected: OnceCell::new(),
             listings: Kept::new(MOST_ENTRIES),
-            blobs: Kept::new(usize::try_from(LARGEST_TREE).unwrap_or(usize::MAX)),
+            blobs: Blobs::default(),
             commits: Kept::new(MOST_COMMITS),
             unfinished: Unfinished::default(),
             writing: tokio::sync::Mutex::new(()),
@@ -177,7 +179,7 @@ impl Forge for GitLab {
 
     async fn say(&self, _branch: &str, id: &str, topic: Topic, text: Option<&str>) -> Result<(), ForgeError> {
         let _one = self.writing.lock().await;
-        self.write_note(id, topic, text).await
+        say(&self.comments(id).await?, topic, text).await
     }
 
     async fn identity(&self) -> Result<Identity, ForgeError> {

@@ -89,7 +89,7 @@ impl GitLab {
 
     /// The tree as it must come out, if all of it may be written and it is another one.
     async fn wanted<'a>(&self, branch: &'a str, commit: &'a Commit) -> Result<Wanted<'a>, ForgeError> {
-        let there = self.listing(&commit.base).await?;
+        let there = self.listed(&commit.base).await?;
         let mut listing = (*there).clone();
         for (path, content) in &commit.files {
             let mode = writable(path, &there)?;
@@ -118,7 +118,7 @@ impl GitLab {
         {
             return Ok(false);
         }
-        let listing = self.listing(id).await?;
+        let listing = self.listed(id).await?;
         Ok(compare(&wanted.listing, &listing, &wanted.listing).files.is_empty())
     }
 

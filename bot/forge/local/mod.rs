@@ -20,7 +20,7 @@ use folder::Folder;
 use serde::{Deserialize, Serialize};
 use slicewright_core::review::metadata::Metadata;
 
-use super::content::{Entry, writable};
+use super::content::{Entry, filled, ids, is_merged, writable};
 use super::git::{Git, Signature};
 use super::{Commit, Forge, ForgeError, Found, FoundCommit, Identity, RequestText, Topic, Tree, branch};
 
@@ -211,23 +211,10 @@ impl Local {
             found.commits = (self.git.log(&main, &head)?.into_iter())
                 .map(|(id, emails)| FoundCommit { id, emails, merges_base: false })
                 .collect();
-            let present =
-                change.files.iter().filter_map(|(path, entry)| Some((path.clone(), entry.as_ref()?)));
-            // A symlink or submodule is not ours; its mode keeps it from looking like a file that we wrote.
-            let ids = present
-                .filter(|(_, entry)| entry.mode.starts_with("100"))
-                .map(|(path, entry)| (path, entry.id.clone()));
-            let mut contents = self.git.blobs(&ids.collect())?;
-            found.changed = (change.files.into_iter())
-                .map(|(path, entry)| {
-                    let content =
-                        entry.map(|entry| contents.remove(&path).unwrap_or_else(|| entry.mode.into_bytes()));
-                    (path, content)
-                })
-                .collect();
+            let mut contents = self.git.blobs(&ids(&change.files))?;
+            found.changed = filled(change.files, |path| contents.remove(path));
             found.stale = change.stale;
-            // A branch that a person put back to a commit of the default branch is not a merged proposal.
-            found.merged = change.merged && (change.base != head || noted.as_ref() == Some(&head));
+            found.merged = is_merged(change.merged, &change.base, &head, noted.as_deref());
             found.base = Some(change.base);
         }
         if let (false, Some(noted)) = (found.merged, noted)

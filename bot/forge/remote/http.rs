@@ -223,6 +223,32 @@ where
     (move || read()).retry(pauses).when(|error| matches!(error, ForgeError::Unanswered { .. })).await
 }
 
+/// Looks for what a write without an answer may have made, a few times with pauses: lists lag behind.
+///
+/// # Errors
+/// When it cannot be looked for.
+pub(in crate::forge) async fn looked_for<T, F>(mut look: impl FnMut() -> F) -> Result<Option<T>, ForgeError>
+where
+    F: Future<Output = Result<Option<T>, ForgeError>>,
+{
+    let pauses = ExponentialBuilder::default()
+        .with_min_delay(Duration::from_millis(100))
+        .with_max_delay(Duration::from_secs(2))
+        .with_max_times(3);
+    let found = (move || {
+        let look = look();
+        async { look.await.map_err(Some)?.ok_or(None) }
+    })
+    .retry(pauses)
+    .when(Option::is_none)
+    .await;
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(None) => Ok(None),
+        Err(Some(error)) => Err(error),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
