@@ -211,7 +211,7 @@ pub fn decide(observed: &Observed, wanted: Option<&Wanted>, own: &Own, now: Time
     };
     if !request.by_bot {
         return Action::leave(
-            "a person opened a merge request from the bot's branch: the bot leaves both alone; close it and delete the branch to get a proposal of the bot's own",
+            "a person opened a merge request from the bot's branch: the bot leaves both alone; close that one and delete the branch to get a proposal of the bot's own",
         );
     }
     let Some(known) = Metadata::parse(&request.body) else {

@@ -3,6 +3,7 @@
 use reqwest::Url;
 
 use crate::forge::ForgeError;
+use crate::forge::remote::http::part;
 use crate::forge::settings::Settings;
 
 /// The addresses of one GitHub. Everything is asked at `origin`, by paths.
@@ -56,16 +57,6 @@ impl Addresses {
         let query = to.query().map(|query| format!("?{query}")).unwrap_or_default();
         (to.origin() == from.origin()).then(|| format!("{}{query}", to.path()))
     }
-}
-
-/// `text` as one part of a path, or as a value in a query.
-pub(super) fn part(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    let encoded = |byte: u8| match plain(byte) {
-        true => char::from(byte).to_string(),
-        false => format!("%{byte:02X}"),
-    };
-    text.bytes().map(encoded).collect()
 }
 
 /// `text` as parts of a path, slash by slash.
@@ -124,6 +115,5 @@ mod tests {
     #[test]
     fn names_cannot_leave_their_place() {
         assert_eq!(parts("a b/c#d?e"), "a%20b/c%23d%3Fe");
-        assert_eq!(part("a/b"), "a%2Fb");
     }
 }

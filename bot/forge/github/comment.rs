@@ -5,11 +5,11 @@ use reqwest::Method;
 use serde_json::json;
 
 use super::GitHub;
-use super::address::part;
 use super::dto;
 use super::read::Repository;
 use crate::forge::ForgeError;
 use crate::forge::remote::comment::{Comment, Comments};
+use crate::forge::remote::http::part;
 
 /// Those of one pull request.
 pub(super) struct OfPull<'a> {

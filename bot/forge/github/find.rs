@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use slicewright_core::review::metadata::Metadata;
 
 use super::GitHub;
-use super::address::part;
 use super::client::GraphQl;
 use super::dto::{Pull, Review, User};
+use crate::forge::remote::http::{part, retried};
 use crate::forge::remote::look::look;
 use crate::forge::{ForgeError, Found, FoundRequest, branch, held_by_label};
 
@@ -162,7 +162,7 @@ impl GitHub {
         let what = format!("asking whether #{} is in the merge queue", pull.number);
         let variables = serde_json::json!({"id": pull.node_id});
         let ask = || self.client.graphql(&what, QUEUE, variables.clone());
-        match crate::forge::remote::http::retried(ask).await? {
+        match retried(ask).await? {
             GraphQl::Data(data) => Ok(data["node"]["isInMergeQueue"] == true),
             GraphQl::Unknown => Ok(false),
             GraphQl::Refused(errors) => {

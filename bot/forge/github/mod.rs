@@ -33,7 +33,9 @@ use super::remote::contents::Blobs;
 use super::remote::kept::Kept;
 use super::remote::unfinished::Unfinished;
 use super::settings::Settings;
-use super::{Commit, Forge, ForgeError, Found, Identity, RequestText, Target, Topic, Tree, branch};
+use super::{
+    Commit, Forge, ForgeError, Found, Identity, RequestText, Target, Topic, Tree, branch, check_author,
+};
 use client::Client;
 use find::Standing;
 use read::{Compared, Listed, Repository};
@@ -76,6 +78,7 @@ impl GitHub {
             let what = format!("`{}` is no repository on GitHub: write `owner/name`", target.repository);
             return Err(ForgeError::Blocked { what });
         }
+        check_author(&target.author_name, &target.author_email)?;
         Ok(Self {
             client: Client::new(settings, &target.repository)?,
             target,

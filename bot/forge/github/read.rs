@@ -5,10 +5,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::GitHub;
-use super::address::{part, parts};
+use super::address::parts;
 use super::dto::{self, Comparison, GitCommit, Reference};
 use crate::forge::content::{Entry, Listing, sort_out, wanted};
 use crate::forge::remote::contents::{self, Blobs, Source};
+use crate::forge::remote::http::part;
 use crate::forge::remote::look::{BranchCommit, History};
 use crate::forge::{ForgeError, Tree};
 
@@ -222,13 +223,12 @@ impl GitHub {
         Err(ForgeError::Failed { what, cause: None })
     }
 
-    /// When `commit` was made, as GitHub writes times.
-    pub(super) async fn made_at(&self, commit: &str) -> Result<String, ForgeError> {
+    /// One commit, as git has it.
+    pub(super) async fn git_commit(&self, id: &str) -> Result<GitCommit, ForgeError> {
         let repository = self.repository().await?;
-        let what = format!("reading commit {commit} of {}", repository.name);
-        let path = repository.path(&format!("/git/commits/{}", part(commit)));
-        let read: GitCommit = self.client.get_fixed(&what, &path).await?.json(&what)?;
-        Ok(read.committer.date)
+        let what = format!("reading commit {id} of {}", repository.name);
+        let path = repository.path(&format!("/git/commits/{}", part(id)));
+        self.client.get_fixed(&what, &path).await?.json(&what)
     }
 }
 

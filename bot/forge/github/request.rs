@@ -29,7 +29,7 @@ impl GitHub {
                 let pull = self.own_pull(branch, id).await?;
                 if !pull.is_open() {
                     let what = format!(
-                        "pull request #{id} of {}: closed meanwhile, so that it",
+                        "pull request #{id} of {}, which was closed meanwhile,",
                         self.target.repository
                     );
                     return Err(ForgeError::Conflict { what });
@@ -70,10 +70,11 @@ impl GitHub {
                 own.push(pull);
             } else if pull.base.branch == request.base_branch {
                 let what = format!(
-                    "opening a pull request from `{branch}`, where a person has #{} open,",
+                    "opening a pull request from `{branch}`: a person has #{} open from it; close that, and delete the \
+                     branch if nobody needs it",
                     pull.number
                 );
-                return Err(ForgeError::Denied { what });
+                return Err(ForgeError::Blocked { what });
             }
         }
         Ok(own.into_iter().max_by_key(|pull| (pull.base.branch == request.base_branch, pull.number)))

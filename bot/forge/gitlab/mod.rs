@@ -28,7 +28,9 @@ use super::remote::contents::Blobs;
 use super::remote::kept::Kept;
 use super::remote::unfinished::Unfinished;
 use super::settings::Settings;
-use super::{Commit, Forge, ForgeError, Found, Identity, RequestText, Target, Topic, Tree, branch};
+use super::{
+    Commit, Forge, ForgeError, Found, Identity, RequestText, Target, Topic, Tree, branch, check_author,
+};
 use client::Client;
 
 /// Entries of trees that are kept: some three trees of a repository of 100,000 files.
@@ -57,13 +59,7 @@ pub(super) struct GitLab {
 
 impl GitLab {
     pub(super) fn new(settings: &Settings, target: Target) -> Result<Self, ForgeError> {
-        for (what, value) in [("name", &target.author_name), ("e-mail", &target.author_email)] {
-            if value.trim().is_empty() || value.contains(['<', '>', '\n', '\0']) {
-                return Err(ForgeError::Denied {
-                    what: format!("the author {what} `{}`", value.escape_debug()),
-                });
-            }
-        }
+        check_author(&target.author_name, &target.author_email)?;
         Ok(Self {
             client: Client::new(settings)?,
             target,
@@ -168,7 +164,7 @@ impl Forge for GitLab {
             return Err(ForgeError::Conflict { what: self.on(&format!("`{branch}`")) });
         }
         if let Some(id) = id {
-            self.close_merge_request(id, title, body).await?;
+            self.close_merge_request(branch, id, title, body).await?;
         }
         self.unfinished.forget(branch);
         match (expected_head, head) {

@@ -22,7 +22,9 @@ use slicewright_core::review::metadata::Metadata;
 
 use super::content::{Entry, filled, ids, is_merged, writable};
 use super::git::{Git, Signature};
-use super::{Commit, Forge, ForgeError, Found, FoundCommit, Identity, RequestText, Topic, Tree, branch};
+use super::{
+    Commit, Forge, ForgeError, Found, FoundCommit, Identity, RequestText, Topic, Tree, branch, check_author,
+};
 
 /// Where the repository is, and who the bot is in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,13 +92,7 @@ impl Local {
     /// When there is no repository, or the settings name things that git would take for something else.
     pub fn open(settings: Settings) -> Result<Self, ForgeError> {
         let git = Git::open(&settings.repository)?;
-        for (what, value) in [("name", &settings.author_name), ("e-mail", &settings.author_email)] {
-            if value.trim().is_empty() || value.contains(['<', '>', '\n', '\0']) {
-                return Err(ForgeError::Denied {
-                    what: format!("the author {what} `{}`", value.escape_debug()),
-                });
-            }
-        }
+        check_author(&settings.author_name, &settings.author_email)?;
         Ok(Self { git, settings })
     }
 
@@ -115,12 +111,12 @@ impl Local {
 
     /// As [`Local::checked_ref`], and ours to write.
     fn own_ref(&self, branch: &str) -> Result<String, ForgeError> {
-        branch::check_own(branch, &self.settings.branch_prefix, &self.base_branch()?)?;
         let name = Self::checked_ref(branch)?;
         if self.git.head_ref().ok().as_deref() == Some(&name) {
             let what = format!("writing `{branch}`, which is checked out in `{}`,", self.git.name());
             return Err(ForgeError::Denied { what });
         }
+        branch::check_own(branch, &self.settings.branch_prefix, &self.base_branch()?)?;
         Ok(name)
     }
 

@@ -33,6 +33,16 @@ fn a_commit_is_one_on_its_base_and_changes_what_it_says() {
 }
 
 #[test]
+fn what_stands_on_the_branch_already_is_not_written_again_whoever_signs() {
+    for sign_in in [SignIn::Token, SignIn::Workflow, SignIn::App] {
+        let story = Story::new(sign_in);
+        let head = story.publish(None, "gpu: 0.5\n").unwrap();
+        assert_eq!(story.publish(Some(&head), "gpu: 0.5\n").unwrap(), head);
+        assert_eq!(story.head(BRANCH), Some(head));
+    }
+}
+
+#[test]
 fn a_file_keeps_its_mode() {
     let story = Story::new(SignIn::Token);
     {
