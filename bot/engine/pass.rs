@@ -272,13 +272,15 @@ impl<'a> Pass<'a> {
     ) -> anyhow::Result<Option<String>> {
         let Subject { branch, at, .. } = self.subject;
         let expected = found.branch_head.as_deref().filter(|_| delete);
+        let today = jiff::tz::Offset::UTC.to_datetime(at).date();
         let request = found.request.as_ref();
         let (title, body) = match (request, noted(found)) {
             (Some(request), Some(known)) => {
                 let closed = Metadata {
                     state,
                     updated_in: VERSION.to_owned(),
-                    closed_on: Some(jiff::tz::Offset::UTC.to_datetime(at).date()),
+                    // Done again after a run that was stopped, it is no later for that.
+                    closed_on: known.closed_on.filter(|_| known.state == state).or(Some(today)),
                     reason: Some(reason.to_owned()),
                     ..known
                 };

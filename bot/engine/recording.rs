@@ -2,7 +2,8 @@
 //! offline to the byte.
 //!
 //! The file is gzip'd JSON Lines: a header, one line a fact, a last line with their number, so that a file that was
-//! cut off is noticed. The configuration is kept without the `prometheus:` sections, where addresses and tenants are.
+//! cut off is noticed. The configuration is kept without what says where things are and how to sign
+//! in: `prometheus:`, `forges:`, `signing_keys:` and the place of each repository.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
@@ -33,7 +34,7 @@ const LIMIT: u64 = 4 << 30;
 pub struct Recording {
     /// Moment that the run looked at.
     pub at: Timestamp,
-    /// The configuration, without the `prometheus:` sections.
+    /// The configuration, without addresses and secrets.
     pub config: String,
     /// The operator's own catalog files in order: name and text.
     pub catalog_files: Vec<(String, String)>,

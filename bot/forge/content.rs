@@ -85,6 +85,35 @@ pub(super) fn sort_out(tree: &mut Tree) {
     }
 }
 
+/// Object ids of the files among what a branch changes, by path.
+pub(super) fn ids(changed: &BTreeMap<String, Option<Entry>>) -> BTreeMap<String, String> {
+    let files = changed.iter().filter_map(|(path, entry)| Some((path, entry.as_ref()?)));
+    files.filter(|(_, entry)| entry.is_file()).map(|(path, entry)| (path.clone(), entry.id.clone())).collect()
+}
+
+/// What a branch changes, with contents. A symlink or submodule is not ours; its mode keeps it from looking like a file
+/// that we wrote.
+pub(super) fn filled(
+    changed: BTreeMap<String, Option<Entry>>,
+    mut content: impl FnMut(&str) -> Option<Vec<u8>>,
+) -> BTreeMap<String, Option<Vec<u8>>> {
+    let fill = |(path, entry): (String, Option<Entry>)| {
+        let filled = entry.map(|entry| content(&path).unwrap_or_else(|| entry.mode.into_bytes()));
+        (path, filled)
+    };
+    changed.into_iter().map(fill).collect()
+}
+
+/// Whether the branch at `head`, which grew from `base`, is merged: the default branch says all of it (`all_there`), or
+/// holds the head itself. A branch that a person put back to a commit of the default branch is no merged proposal, which is
+/// known by the head that the bot `noted`.
+pub(super) fn is_merged(all_there: bool, base: &str, head: &str, noted: Option<&str>) -> bool {
+    match base == head {
+        true => noted == Some(head),
+        false => all_there,
+    }
+}
+
 fn too_large(size: u64) -> String {
     format!("{size} bytes, more than the {LARGEST_FILE} that are read")
 }

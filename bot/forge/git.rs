@@ -139,11 +139,6 @@ impl Git {
         Ok((output.status.success() && !text.is_empty()).then_some(text))
     }
 
-    /// Whether `name` may be a ref.
-    pub(super) fn is_ref_name(&self, name: &str) -> Result<bool, ForgeError> {
-        Ok(self.run(&["check-ref-format", name], &[], None)?.status.success())
-    }
-
     /// Every entry below `tree`, with its folders, by path. Paths that are not UTF-8 are given as bytes would read.
     pub(super) fn entries(&self, tree: &str) -> Result<Listing, ForgeError> {
         refuse_options(tree)?;

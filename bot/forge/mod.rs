@@ -4,6 +4,8 @@
 
 pub mod settings;
 
+mod branch;
+
 mod content;
 
 mod git;
@@ -42,10 +44,10 @@ pub enum ForgeError {
         /// What was tried.
         what: String,
     },
-    /// Somebody else moved the branch meanwhile; nothing was written.
-    #[error("{what} moved while it was being written")]
+    /// Somebody else moved the branch or closed the merge request meanwhile; nothing was written.
+    #[error("{what} changed while it was being written")]
     Conflict {
-        /// What moved.
+        /// What changed.
         what: String,
     },
     /// The forge asks to wait; nothing was done.
@@ -258,6 +260,29 @@ fn held_by_label<'a>(labels: impl IntoIterator<Item = &'a str>) -> Option<String
     held.then(|| format!("it has the label `{HOLD}`"))
 }
 
+/// Most characters of somebody else's words in a message.
+const MOST_WORDS: usize = 300;
+
+/// Words of a forge or of git, on one line.
+fn one_line(words: &str) -> String {
+    let plain: String = words.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    plain.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MOST_WORDS).collect()
+}
+
+/// Refuses a name and an address that git would not take for those of an author.
+fn check_author(name: &str, email: &str) -> Result<(), ForgeError> {
+    for (setting, value) in [("author.name", name), ("author.email", email)] {
+        if value.trim().is_empty() || value.contains(['<', '>', '\n', '\0']) {
+            let what = format!(
+                "`{setting}` is `{}`, which cannot stand in a commit: give one line without `<` and `>`",
+                value.escape_debug()
+            );
+            return Err(ForgeError::Blocked { what });
+        }
+    }
+    Ok(())
+}
+
 /// What a comment of the bot is about: it has one comment for each on a merge request, and edits that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Topic {
@@ -313,7 +338,8 @@ pub trait Forge: Send + Sync {
     async fn find(&self, branch: &str) -> Result<Found, ForgeError>;
 
     /// Sets `branch` to one commit on its base, if its head still is `expected_head` (`None`: does not exist).
-    /// Returns the commit id. Equal input gives an equal commit.
+    /// Returns the commit id. A branch that holds this very commit already (base, message and files) is left as it is;
+    /// otherwise the id may depend on the moment, where the forge puts its own time down.
     ///
     /// # Errors
     /// [`ForgeError::Conflict`] when the branch moved; nothing was written then.

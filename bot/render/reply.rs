@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(
             reply(&updated, Dialect::GitHub).unwrap(),
             "**Updated:** the plan changed.\n\nThe branch was at `111111111111` and is at `222222222222` now; what was \
-             said about the older commit may no longer hold."
+             said about the older commit, approvals included, may no longer hold."
         );
         let edited =
             Reply::Edited { reason: "a commit is not the bot's", way_back: "taking it off the branch" };
@@ -118,7 +118,7 @@ mod tests {
             has_hours: true,
         };
         crate::render::tests::snapshot("onboarding", &onboarding(&view, Dialect::GitHub).unwrap());
-        let unlimited = Onboarding { max_open: None, ..view };
+        let unlimited = Onboarding { max_open: None, max_per_hour: None, has_hours: false, ..view };
         let text = onboarding(&unlimited, Dialect::Local).unwrap();
         assert!(text.contains("until this merge request is merged") && !text.contains("At most"), "{text}");
     }

@@ -54,8 +54,7 @@ fn whatever_goes_wrong_there_is_one_proposal_and_no_commit_is_lost() {
         }
     });
     let (passes, failed) = (tally.passes.into_inner(), tally.failed.into_inner());
-    println!("{n_seeds} seeds: {passes} passes, of which {failed} could not be finished");
-    assert!(failed > 0, "the faults reach the bot");
+    assert!(failed > 0, "no fault reached the bot in {passes} passes of {n_seeds} seeds");
 }
 
 fn story(kind: Kind, seed: u64, tally: &Tally) {

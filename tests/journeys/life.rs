@@ -127,7 +127,7 @@ fn other_data_updates_the_same_branch_and_file() {
     repoint(&bot, &grown);
     let shown = bot.propose(&[]);
     let second = bot.left();
-    let said = "what the branch gives is too small by now for search/ocr-svc: it must not be merged as it is";
+    let said = "what the plan gave so far is too small by now for search/ocr-svc";
     assert!(shown.contains(said), "{shown}");
     assert_eq!(first.branches.len(), second.branches.len());
     assert_ne!(first.branches, second.branches);

@@ -211,7 +211,7 @@ pub fn decide(observed: &Observed, wanted: Option<&Wanted>, own: &Own, now: Time
     };
     if !request.by_bot {
         return Action::leave(
-            "a person opened a merge request from the bot's branch: the bot leaves both alone; close it and delete the branch to get a proposal of the bot's own",
+            "a person opened a merge request from the bot's branch: the bot leaves both alone; close that one and delete the branch to get a proposal of the bot's own",
         );
     }
     let Some(known) = Metadata::parse(&request.body) else {
@@ -231,10 +231,8 @@ pub fn decide(observed: &Observed, wanted: Option<&Wanted>, own: &Own, now: Time
         return reopened(observed, &known, wanted_files, own);
     }
     if matches!(known.state, State::Declined | State::Withdrawn) && left_over(observed, &known, own) {
-        let reason = format!(
-            "it was {}, and its branch is still there: a run was stopped in between",
-            known.state.name()
-        );
+        // A run was stopped before it deleted the branch. What people read stays the reason for closing it.
+        let reason = known.reason.clone().unwrap_or_else(|| format!("it was {} earlier", known.state.name()));
         if known.state == State::Withdrawn && wanted_files.is_none() {
             return Action::Withdraw { reason };
         }
@@ -380,10 +378,7 @@ fn quiet(why: &str, wanted: Option<&Wanted>) -> Action {
 }
 
 fn too_small(outgrown: &[String]) -> String {
-    format!(
-        "what the branch gives is too small by now for {}: it must not be merged as it is",
-        first_few(outgrown, 3, ", ")
-    )
+    format!("what the plan gave so far is too small by now for {}", first_few(outgrown, 3, ", "))
 }
 
 /// The action, unless the text was written so often within an hour that somebody must be taking it back each time.
@@ -431,7 +426,7 @@ fn update(
         (true, _) if !wanted.outgrown.is_empty() => too_small(&wanted.outgrown),
         (true, _) if request.conflicted => "it could not be merged into the base branch any more".to_owned(),
         (true, _) if !same_plan => "the plan changed".to_owned(),
-        (true, _) if unfinished => "the branch holds what an earlier run was stopped at".to_owned(),
+        (true, _) if unfinished => "the bot was stopped halfway through its last update".to_owned(),
         (true, _) => format!("the base branch changed in files of the proposal: {}", list(&observed.stale)),
         (false, true) if !same_plan => "the plan changed; the files are the same".to_owned(),
         (false, true) if unfinished => "the branch is up to date, the text was not written yet".to_owned(),

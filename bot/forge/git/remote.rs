@@ -9,10 +9,7 @@ use std::time::Duration;
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::Git;
-use crate::forge::ForgeError;
-
-/// Most characters of git's complaint in a message.
-const MOST_DETAIL: usize = 300;
+use crate::forge::{ForgeError, one_line};
 
 /// Where the environment says how to get out.
 const PROXIES: [&str; 8] = [
@@ -193,9 +190,7 @@ fn failure(what: String, output: &Output) -> ForgeError {
 
 /// What git and the server said, on one line.
 fn complaint(output: &Output) -> String {
-    let text = String::from_utf8_lossy(&output.stderr);
-    let plain: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    plain.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MOST_DETAIL).collect()
+    one_line(&String::from_utf8_lossy(&output.stderr))
 }
 
 #[cfg(test)]

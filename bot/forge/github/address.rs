@@ -3,6 +3,7 @@
 use reqwest::Url;
 
 use crate::forge::ForgeError;
+use crate::forge::remote::http::part;
 use crate::forge::settings::Settings;
 
 /// The addresses of one GitHub. Everything is asked at `origin`, by paths.
@@ -58,32 +59,9 @@ impl Addresses {
     }
 }
 
-/// `text` as one part of a path, or as a value in a query.
-pub(super) fn part(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    let encoded = |byte: u8| match plain(byte) {
-        true => char::from(byte).to_string(),
-        false => format!("%{byte:02X}"),
-    };
-    text.bytes().map(encoded).collect()
-}
-
 /// `text` as parts of a path, slash by slash.
 pub(super) fn parts(text: &str) -> String {
     text.split('/').map(part).collect::<Vec<_>>().join("/")
-}
-
-/// Whether git takes `branch` for a branch: what else it is could lead a path astray.
-pub(super) fn is_branch(branch: &str) -> bool {
-    let bad = |c: char| c.is_control() || " ~^:?*[\\".contains(c);
-    let bad_part = |part: &str| part.is_empty() || part.starts_with('.') || part.ends_with(".lock");
-    !branch.contains(bad)
-        && !branch.contains("..")
-        && !branch.contains("@{")
-        && !branch.starts_with('-')
-        && !branch.ends_with('.')
-        && branch != "@"
-        && !branch.split('/').any(bad_part)
 }
 
 #[cfg(test)]
@@ -137,11 +115,5 @@ mod tests {
     #[test]
     fn names_cannot_leave_their_place() {
         assert_eq!(parts("a b/c#d?e"), "a%20b/c%23d%3Fe");
-        assert_eq!(part("a/b"), "a%2Fb");
-        assert!(is_branch("slicewright/dc1/pool-a"));
-        for bad in ["slicewright/../main", "a//b", "a/", "-a", "a b", "a/.b", "a.lock", "a@{1}", "a\\b", "x."]
-        {
-            assert!(!is_branch(bad), "{bad}");
-        }
     }
 }

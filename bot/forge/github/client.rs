@@ -310,7 +310,7 @@ pub(super) fn way_out(said: &str) -> Option<&'static str> {
         (
             "not accessible by",
             "give the App or token *Contents* and *Pull requests* with write access here; in a workflow: \
-             `permissions: {contents: write, pull-requests: write, issues: write}`",
+             `permissions: {contents: write, pull-requests: write}`",
         ),
         ("archived", "the repository is archived: unarchive it, or take it out of the configuration"),
         ("SAML", "authorize the token for the organization's single sign-on (Settings → Developer settings)"),

@@ -1,87 +1,71 @@
-//! The bot's own comment about each topic.
+//! Comments on a pull request, which are those of an issue.
 
-use std::time::Duration;
-
-use backon::{ExponentialBuilder, Retryable as _};
+use async_trait::async_trait;
 use reqwest::Method;
 use serde_json::json;
 
 use super::GitHub;
-use super::dto::Comment;
+use super::dto;
 use super::read::Repository;
-use crate::forge::{ForgeError, Topic};
+use crate::forge::ForgeError;
+use crate::forge::remote::comment::{Comment, Comments};
+use crate::forge::remote::http::part;
+
+/// Those of one pull request.
+pub(super) struct OfPull<'a> {
+    forge: &'a GitHub,
+    repository: &'a Repository,
+    /// Its number.
+    id: &'a str,
+}
 
 impl GitHub {
-    pub(super) async fn said(&self, id: &str, topic: Topic, text: Option<&str>) -> Result<(), ForgeError> {
-        let repository = self.repository().await?;
-        let what = format!("commenting on #{id} of {}", repository.name);
-        let wanted = text.map(|text| format!("{}\n{text}", topic.mark()));
-        let mut there = self.own_comments(repository, id, topic).await?;
-        if there.is_empty() && wanted.is_some() {
-            // A list may be a moment old; a comment that is made twice is what people see.
-            there = self.own_comments(repository, id, topic).await?;
-        }
-        let keep = usize::from(wanted.is_some());
-        // More than one is what a request that arrived twice leaves.
-        for comment in there.iter().skip(keep) {
-            let deleted =
-                self.client.write(&what, Method::DELETE, &path_of(repository, comment.id), None).await;
-            match deleted {
-                Err(ForgeError::NotFound { .. }) | Ok(_) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        let Some(wanted) = wanted else { return Ok(()) };
-        let body = json!({"body": wanted});
-        let written = match there.first() {
-            Some(comment) if says(comment, &wanted) => return Ok(()),
-            Some(comment) => {
-                self.client.write(&what, Method::PATCH, &path_of(repository, comment.id), Some(&body)).await
-            }
-            None => {
-                let path = repository.path(&format!("/issues/{id}/comments"));
-                self.client.write(&what, Method::POST, &path, Some(&body)).await
-            }
-        };
-        let Err(error @ ForgeError::Unanswered { .. }) = written else { return written.map(drop) };
-        // No answer: whether it is there is looked for, a few times since lists lag behind.
-        let pauses =
-            ExponentialBuilder::default().with_min_delay(Duration::from_millis(100)).with_max_times(3);
-        let look = || async {
-            let there = self.own_comments(repository, id, topic).await.map_err(Some)?;
-            there.iter().any(|comment| says(comment, &wanted)).then_some(()).ok_or(None)
-        };
-        match look.retry(pauses).when(Option::is_none).await {
-            Ok(()) => Ok(()),
-            Err(failed) => Err(failed.unwrap_or(error)),
-        }
+    pub(super) async fn comments<'a>(&'a self, id: &'a str) -> Result<OfPull<'a>, ForgeError> {
+        Ok(OfPull { forge: self, repository: self.repository().await?, id })
+    }
+}
+
+impl OfPull<'_> {
+    fn what(&self, verb: &str) -> String {
+        format!("{verb} on #{} of {}", self.id, self.repository.name)
     }
 
-    /// The bot's comments with the topic's mark, oldest first. The mark alone can be copied by anybody.
-    async fn own_comments(
-        &self,
-        repository: &Repository,
-        id: &str,
-        topic: Topic,
-    ) -> Result<Vec<Comment>, ForgeError> {
-        let what = format!("reading the comments on #{id} of {}", repository.name);
-        let path = repository.path(&format!("/issues/{}/comments", super::address::part(id)));
+    fn list(&self) -> String {
+        self.repository.path(&format!("/issues/{}/comments", part(self.id)))
+    }
+
+    fn one(&self, id: u64) -> String {
+        self.repository.path(&format!("/issues/comments/{id}"))
+    }
+}
+
+#[async_trait]
+impl Comments for OfPull<'_> {
+    async fn own(&self) -> Result<Vec<Comment>, ForgeError> {
+        let what = self.what("reading the comments");
         let mut own = Vec::new();
-        for comment in self.client.list::<Comment>(&what, &path).await? {
-            let marked = comment.body.as_deref().is_some_and(|body| body.starts_with(&topic.mark()));
-            if marked && self.is_own(comment.user.as_ref()).await? {
-                own.push(comment);
+        for comment in self.forge.client.list::<dto::Comment>(&what, &self.list()).await? {
+            if self.forge.is_own(comment.user.as_ref()).await? {
+                own.push(Comment { id: comment.id, body: comment.body.unwrap_or_default() });
             }
         }
-        own.sort_by_key(|comment| comment.id);
         Ok(own)
     }
-}
 
-fn path_of(repository: &Repository, comment: u64) -> String {
-    repository.path(&format!("/issues/comments/{comment}"))
-}
+    async fn make(&self, text: &str) -> Result<(), ForgeError> {
+        let body = json!({"body": text});
+        let what = self.what("commenting");
+        self.forge.client.write(&what, Method::POST, &self.list(), Some(&body)).await.map(drop)
+    }
 
-fn says(comment: &Comment, wanted: &str) -> bool {
-    comment.body.as_deref().is_some_and(|body| body.replace("\r\n", "\n") == wanted)
+    async fn edit(&self, id: u64, text: &str) -> Result<(), ForgeError> {
+        let body = json!({"body": text});
+        let what = self.what("editing a comment");
+        self.forge.client.write(&what, Method::PATCH, &self.one(id), Some(&body)).await.map(drop)
+    }
+
+    async fn delete(&self, id: u64) -> Result<(), ForgeError> {
+        let what = self.what("removing a comment");
+        self.forge.client.write(&what, Method::DELETE, &self.one(id), None).await.map(drop)
+    }
 }

@@ -77,6 +77,10 @@ impl Blob {
 #[derive(Debug, Deserialize)]
 pub(super) struct GitCommit {
     pub(super) committer: Stamp,
+    pub(super) message: String,
+    pub(super) tree: Object,
+    #[serde(default)]
+    pub(super) parents: Vec<Parent>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use slicewright_core::review::metadata::Metadata;
 
 use super::GitHub;
-use super::address::part;
 use super::client::GraphQl;
 use super::dto::{Pull, Review, User};
-use super::read::Compared;
-use crate::forge::remote::compare::{Change, compare};
-use crate::forge::{ForgeError, Found, FoundRequest, held_by_label};
+use crate::forge::remote::http::{part, retried};
+use crate::forge::remote::look::look;
+use crate::forge::{ForgeError, Found, FoundRequest, branch, held_by_label};
 
 /// Looks at a pull request that leave open whether it can be merged, before it counts as not known.
 const LOOKS_AT_MERGEABLE: usize = 2;
@@ -31,6 +30,7 @@ pub(super) struct Standing {
 
 impl GitHub {
     pub(super) async fn found(&self, branch: &str) -> Result<Found, ForgeError> {
+        branch::check(branch)?;
         let main = self.base_head().await?;
         let head = self.branch_head(branch).await?;
         let pull = self.pull_of(branch).await?;
@@ -41,54 +41,9 @@ impl GitHub {
             found.merged = pull.merged_at.is_some();
             noted = Metadata::parse(&pull.text()).filter(|_| *by_bot).map(|known| known.head);
         }
-        found.unfinished_head = self.unfinished(branch);
-        if let Some(head) = head {
-            let Some((compared, change)) = self.change_of(&head, &main).await? else {
-                let name = &self.repository().await?.name;
-                let what =
-                    format!("branch `{branch}` of {name} has no commit in common with the default branch");
-                return Err(ForgeError::Failed { what, cause: None });
-            };
-            found.commits = self.found_commits(&compared).await?;
-            let there = change.files.iter().filter_map(|(path, entry)| Some((path, entry.as_ref()?)));
-            // A symlink or submodule is not ours; its mode keeps it from looking like a file that we wrote.
-            let ids: BTreeMap<String, String> = (there.filter(|(_, entry)| entry.is_file()))
-                .map(|(path, entry)| (path.clone(), entry.id.clone()))
-                .collect();
-            let contents = self.contents(&head, &ids).await?;
-            let merged = change.merged || compared.base == head;
-            found.changed = (change.files.into_iter())
-                .map(|(path, entry)| {
-                    let content = contents.get(&path).map(|content| content.to_vec());
-                    let content = entry.map(|entry| content.unwrap_or_else(|| entry.mode.into_bytes()));
-                    (path, content)
-                })
-                .collect();
-            found.stale = change.stale;
-            // A branch that a person put back to a commit of the default branch is not a merged proposal.
-            found.merged |= merged && (compared.base != head || noted.as_ref() == Some(&head));
-            found.base = Some(compared.base.clone());
-        }
-        if let (false, Some(noted)) = (found.merged, noted)
-            && let Some((compared, change)) = self.change_of(&noted, &main).await?
-        {
-            found.merged = change.merged || compared.base == noted;
-        }
+        found.unfinished_head = self.unfinished.of(branch);
+        look(self, branch, &main, noted.as_deref(), &mut found).await?;
         Ok(found)
-    }
-
-    /// What `commit` changes, seen from the default branch; `None` when there is no such commit any more.
-    async fn change_of(
-        &self,
-        commit: &str,
-        main: &str,
-    ) -> Result<Option<(std::sync::Arc<Compared>, Change)>, ForgeError> {
-        let Some(compared) = self.compared(main, commit).await? else { return Ok(None) };
-        let base = self.listing(&compared.base).await?;
-        let head = self.listing(commit).await?;
-        let main = self.listing(main).await?;
-        let change = compare(&base.entries, &head.entries, &main.entries);
-        Ok(Some((compared, change)))
     }
 
     /// The bot's open pull request of a branch, else a person's, else the last one of the bot's that was closed; and
@@ -207,7 +162,7 @@ impl GitHub {
         let what = format!("asking whether #{} is in the merge queue", pull.number);
         let variables = serde_json::json!({"id": pull.node_id});
         let ask = || self.client.graphql(&what, QUEUE, variables.clone());
-        match crate::forge::remote::http::retried(ask).await? {
+        match retried(ask).await? {
             GraphQl::Data(data) => Ok(data["node"]["isInMergeQueue"] == true),
             GraphQl::Unknown => Ok(false),
             GraphQl::Refused(errors) => {

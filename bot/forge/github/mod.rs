@@ -23,17 +23,19 @@ mod request;
 
 mod comment;
 
-use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use tokio::sync::OnceCell;
 
-use super::content::LARGEST_TREE;
+use super::remote::comment::say;
+use super::remote::contents::Blobs;
 use super::remote::kept::Kept;
+use super::remote::unfinished::Unfinished;
 use super::settings::Settings;
-use super::{Commit, Forge, ForgeError, Found, Identity, RequestText, Target, Topic, Tree};
+use super::{
+    Commit, Forge, ForgeError, Found, Identity, RequestText, Target, Topic, Tree, branch, check_author,
+};
 use client::Client;
 use find::Standing;
 use read::{Compared, Listed, Repository};
@@ -57,14 +59,14 @@ pub(super) struct GitHub {
     repository: OnceCell<Repository>,
     who: OnceCell<Who>,
     listings: Kept<Listed>,
-    blobs: Kept<Vec<u8>>,
+    blobs: Blobs,
     comparisons: Kept<Compared>,
     standings: Kept<Standing>,
     /// The server moves branches by REST only.
     refs_by_rest: AtomicBool,
-    /// Heads that were published while the text was not written since, by branch. A run that ends loses them: then the
-    /// e-mail addresses of the commits still tell whose they are.
-    unfinished: Mutex<BTreeMap<String, String>>,
+    /// A run that ends loses them. A later one knows such a branch for the bot's where it holds what is wanted still, and
+    /// leaves it to people where it does not.
+    unfinished: Unfinished,
     /// GitHub asks to write one thing at a time.
     writing: tokio::sync::Mutex<()>,
 }
@@ -76,6 +78,7 @@ impl GitHub {
             let what = format!("`{}` is no repository on GitHub: write `owner/name`", target.repository);
             return Err(ForgeError::Blocked { what });
         }
+        check_author(&target.author_name, &target.author_email)?;
         Ok(Self {
             client: Client::new(settings, &target.repository)?,
             target,
@@ -84,25 +87,18 @@ impl GitHub {
             repository: OnceCell::new(),
             who: OnceCell::new(),
             listings: Kept::new(KEPT_ENTRIES),
-            blobs: Kept::new(usize::try_from(LARGEST_TREE).unwrap_or(usize::MAX)),
+            blobs: Blobs::default(),
             comparisons: Kept::new(KEPT_COMMITS),
             standings: Kept::new(KEPT_STANDINGS),
             refs_by_rest: AtomicBool::new(false),
-            unfinished: Mutex::default(),
+            unfinished: Unfinished::default(),
             writing: tokio::sync::Mutex::new(()),
         })
     }
 
-    fn unfinished(&self, branch: &str) -> Option<String> {
-        self.unfinished.lock().unwrap_or_else(PoisonError::into_inner).get(branch).cloned()
-    }
-
-    fn note_unfinished(&self, branch: &str, head: Option<&str>) {
-        let mut unfinished = self.unfinished.lock().unwrap_or_else(PoisonError::into_inner);
-        match head {
-            Some(head) => drop(unfinished.insert(branch.to_owned(), head.to_owned())),
-            None => drop(unfinished.remove(branch)),
-        }
+    /// Refuses branches that are not the bot's to write.
+    async fn check_own(&self, branch: &str) -> Result<(), ForgeError> {
+        branch::check_own(branch, &self.target.branch_prefix, &self.repository().await?.base_branch)
     }
 }
 
@@ -158,7 +154,7 @@ impl Forge for GitHub {
 
     async fn say(&self, _branch: &str, id: &str, topic: Topic, text: Option<&str>) -> Result<(), ForgeError> {
         let _turn = self.writing.lock().await;
-        self.said(id, topic, text).await
+        say(&self.comments(id).await?, topic, text).await
     }
 
     async fn identity(&self) -> Result<Identity, ForgeError> {

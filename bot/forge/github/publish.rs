@@ -8,11 +8,12 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::GitHub;
-use super::address::{is_branch, part, parts};
+use super::address::parts;
 use super::client::{GraphQl, way_out};
 use super::dto::{Object, Rule, Tree};
 use crate::forge::content::writable;
 use crate::forge::remote::archive::object_id;
+use crate::forge::remote::http::part;
 use crate::forge::{Commit, ForgeError};
 
 /// Most entries of a tree in one request. More have been seen to time out.
@@ -22,37 +23,18 @@ const UPDATE_REFS: &str =
     "mutation($input: UpdateRefsInput!) { updateRefs(input: $input) { clientMutationId } }";
 
 impl GitHub {
-    /// Refuses branches that are not the bot's to write.
-    pub(super) async fn own_branch(&self, branch: &str) -> Result<(), ForgeError> {
-        let prefix = &self.target.branch_prefix;
-        let denied = |why: String| {
-            Err(ForgeError::Denied { what: format!("writing `{}`, {why},", branch.escape_debug()) })
-        };
-        if !is_branch(branch) {
-            return denied("which is no name of a branch".to_owned());
-        }
-        let below = branch.strip_prefix(prefix.as_str()).is_some_and(|rest| rest.starts_with('/'));
-        if !below || prefix.is_empty() {
-            return denied(format!("which is not below `{prefix}/`"));
-        }
-        if self.repository().await?.base_branch == branch {
-            return denied("which proposals are for".to_owned());
-        }
-        Ok(())
-    }
-
     pub(super) async fn published(
         &self,
         branch: &str,
         expected_head: Option<&str>,
         commit: &Commit,
     ) -> Result<String, ForgeError> {
-        self.own_branch(branch).await?;
+        self.check_own(branch).await?;
         let name = self.repository().await?.name.clone();
         if self.branch_head(branch).await?.as_deref() != expected_head {
             return Err(ForgeError::Conflict { what: format!("`{branch}` of {name}") });
         }
-        let base = self.listing(&commit.base).await?;
+        let base = self.listed(&commit.base).await?;
         let mut entries = Vec::new();
         for (path, content) in &commit.files {
             let mode = writable(path, &base.entries)?;
@@ -73,20 +55,32 @@ impl GitHub {
             return Err(ForgeError::Failed { what, cause: None });
         }
         let tree = self.written_tree(&base.tree, &entries).await?;
-        let id = self.written_commit(commit, &tree).await?;
-        if expected_head == Some(id.as_str()) {
-            return Ok(id);
+        // GitHub puts its own time down for an App, so that the same commit would come out as another one.
+        if let Some(head) = expected_head
+            && self.is_wanted(head, commit, &tree).await?
+        {
+            return Ok(head.to_owned());
         }
-        self.note_unfinished(branch, Some(&id));
+        let id = self.written_commit(commit, &tree).await?;
+        self.unfinished.note(branch, &id);
         let moved = self.move_branch(branch, expected_head, Some(&id)).await;
         if let Err(error) = moved {
             // Without an answer it may still come to be.
             if !matches!(error, ForgeError::Unanswered { .. }) {
-                self.note_unfinished(branch, None);
+                self.unfinished.forget(branch);
             }
             return Err(error);
         }
         Ok(id)
+    }
+
+    /// Whether the commit `id` is the wanted one, whenever it was made.
+    async fn is_wanted(&self, id: &str, commit: &Commit, tree: &str) -> Result<bool, ForgeError> {
+        let there = self.git_commit(id).await?;
+        let parents: Vec<_> = there.parents.iter().map(|parent| parent.sha.as_str()).collect();
+        Ok(there.tree.sha == tree
+            && parents == [commit.base.as_str()]
+            && there.message.trim_end() == commit.message.trim_end())
     }
 
     /// An entry of a tree: with the text in it, or by the id of a blob that is written first.
@@ -111,9 +105,9 @@ impl GitHub {
     async fn written_commit(&self, commit: &Commit, tree: &str) -> Result<String, ForgeError> {
         let mut body = json!({"message": commit.message, "tree": tree, "parents": [commit.base]});
         // GitHub signs what an App or a workflow says nothing of. For others the author is the configured one, at the
-        // base's own time: equal input gives an equal commit, whenever it is made.
+        // base's own time.
         if !self.who().await?.is_app {
-            let date = self.made_at(&commit.base).await?;
+            let date = self.git_commit(&commit.base).await?.committer.date;
             let (name, email) = (&self.target.author_name, &self.target.author_email);
             body["author"] = json!({"name": name, "email": email, "date": date});
         }

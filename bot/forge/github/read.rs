@@ -1,20 +1,17 @@
 //! The repository and its objects: what it is, where its branches stand, trees, files, comparisons.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use async_trait::async_trait;
+
 use super::GitHub;
-use super::address::{part, parts};
+use super::address::parts;
 use super::dto::{self, Comparison, GitCommit, Reference};
 use crate::forge::content::{Entry, Listing, sort_out, wanted};
-use crate::forge::remote::archive;
-use crate::forge::{ForgeError, FoundCommit, Tree};
-
-/// Blobs that are asked for one by one before an archive is less work.
-const FEW_BLOBS: usize = 10;
-
-/// Most blobs that are asked for one by one: what an archive leaves out is little, and requests are counted by the hour.
-const MOST_BLOBS: usize = 1_000;
+use crate::forge::remote::contents::{self, Blobs, Source};
+use crate::forge::remote::http::part;
+use crate::forge::remote::look::{BranchCommit, History};
+use crate::forge::{ForgeError, Tree};
 
 /// Most pages of a comparison's commits: 10,000 of them.
 const MOST_PAGES: usize = 100;
@@ -44,7 +41,7 @@ impl Repository {
 /// The entries of a commit's tree, and the tree's own id.
 pub(super) struct Listed {
     pub(super) tree: String,
-    pub(super) entries: Listing,
+    pub(super) entries: Arc<Listing>,
 }
 
 /// A commit against another one.
@@ -140,7 +137,7 @@ impl GitHub {
     }
 
     /// Every entry of a commit's tree.
-    pub(super) async fn listing(&self, commit: &str) -> Result<Arc<Listed>, ForgeError> {
+    pub(super) async fn listed(&self, commit: &str) -> Result<Arc<Listed>, ForgeError> {
         if let Some(known) = self.listings.get(commit) {
             return Ok(known);
         }
@@ -172,7 +169,7 @@ impl GitHub {
             }
         }
         let weight = entries.len();
-        Ok(self.listings.put(commit, Listed { tree, entries }, weight))
+        Ok(self.listings.put(commit, Listed { tree, entries: Arc::new(entries) }, weight))
     }
 
     async fn tree(&self, id: &str, recursive: bool) -> Result<dto::Tree, ForgeError> {
@@ -185,83 +182,13 @@ impl GitHub {
 
     /// Every file at `commit`.
     pub(super) async fn whole_tree(&self, commit: &str) -> Result<Tree, ForgeError> {
-        let listed = self.listing(commit).await?;
+        let listed = self.listed(commit).await?;
         let mut tree = Tree { commit: commit.to_owned(), ..Tree::default() };
         let ids = wanted(&listed.entries, &mut tree);
-        let contents = self.contents(commit, &ids).await?;
+        let contents = contents::read(self, &self.target.repository, commit, &ids).await?;
         tree.files = contents.into_iter().map(|(path, content)| (path, content.to_vec())).collect();
         sort_out(&mut tree);
         Ok(tree)
-    }
-
-    /// The contents of files (path to object id) at `commit`.
-    pub(super) async fn contents(
-        &self,
-        commit: &str,
-        ids: &BTreeMap<String, String>,
-    ) -> Result<BTreeMap<String, Arc<Vec<u8>>>, ForgeError> {
-        let mut contents = BTreeMap::new();
-        let mut missing = BTreeMap::new();
-        for (path, id) in ids {
-            match self.blobs.get(id) {
-                Some(content) => drop(contents.insert(path.clone(), content)),
-                None => drop(missing.insert(path.clone(), id.clone())),
-            }
-        }
-        if missing.len() > FEW_BLOBS {
-            let unpacked = self.unpacked(commit, &missing).await?;
-            for (path, content) in unpacked {
-                let Some(id) = missing.remove(&path) else { continue };
-                let weight = content.len();
-                contents.insert(path, self.blobs.put(&id, content, weight));
-            }
-        }
-        let name = &self.repository().await?.name;
-        if missing.len() > MOST_BLOBS {
-            let what = format!(
-                "reading {name} at {commit}: its archive leaves {} files out (`export-ignore`, `export-subst` in \
-                 .gitattributes), and no more than {MOST_BLOBS} are read one by one",
-                missing.len()
-            );
-            return Err(ForgeError::Failed { what, cause: None });
-        }
-        for (path, id) in missing {
-            let content = match self.blobs.get(&id) {
-                Some(content) => content,
-                None => {
-                    let what = format!("reading `{path}` of {name} at {commit}");
-                    let at = self.repository().await?.path(&format!("/git/blobs/{}", part(&id)));
-                    let blob: dto::Blob = self.client.get_fixed(&what, &at).await?.json(&what)?;
-                    let content = blob.bytes().filter(|content| archive::object_id(content, id.len()) == id);
-                    let Some(content) = content else {
-                        let what = format!("{what}: what came is not what the listing names");
-                        return Err(ForgeError::Failed { what, cause: None });
-                    };
-                    let weight = content.len();
-                    self.blobs.put(&id, content, weight)
-                }
-            };
-            contents.insert(path, content);
-        }
-        Ok(contents)
-    }
-
-    async fn unpacked(
-        &self,
-        commit: &str,
-        wanted: &BTreeMap<String, String>,
-    ) -> Result<BTreeMap<String, Vec<u8>>, ForgeError> {
-        let repository = self.repository().await?;
-        let what = format!("reading the archive of {} at {commit}", repository.name);
-        let packed =
-            self.client.download(&what, &repository.path(&format!("/tarball/{}", part(commit)))).await?;
-        let wanted = wanted.clone();
-        let unpacked = tokio::task::spawn_blocking(move || archive::unpack(&packed, &wanted)).await;
-        let unpacked = unpacked.unwrap_or_else(|cause| Err(std::io::Error::other(cause)));
-        unpacked.map_err(|cause| ForgeError::Failed {
-            what: format!("{what}: it is damaged"),
-            cause: Some(Box::new(cause)),
-        })
     }
 
     /// `head` against `main`; `None` when they have no commit in common, or `head` is not there.
@@ -296,46 +223,61 @@ impl GitHub {
         Err(ForgeError::Failed { what, cause: None })
     }
 
-    /// The commits of a comparison, with those that only merge the base branch told from the others.
-    pub(super) async fn found_commits(&self, compared: &Compared) -> Result<Vec<FoundCommit>, ForgeError> {
+    /// One commit, as git has it.
+    pub(super) async fn git_commit(&self, id: &str) -> Result<GitCommit, ForgeError> {
+        let repository = self.repository().await?;
+        let what = format!("reading commit {id} of {}", repository.name);
+        let path = repository.path(&format!("/git/commits/{}", part(id)));
+        self.client.get_fixed(&what, &path).await?.json(&what)
+    }
+}
+
+#[async_trait]
+impl Source for GitHub {
+    fn blobs(&self) -> &Blobs {
+        &self.blobs
+    }
+
+    async fn archive(&self, commit: &str) -> Result<Vec<u8>, ForgeError> {
+        let repository = self.repository().await?;
+        let what = format!("reading the archive of {} at {commit}", repository.name);
+        self.client.download(&what, &repository.path(&format!("/tarball/{}", part(commit)))).await
+    }
+
+    async fn blob(&self, what: &str, id: &str) -> Result<Vec<u8>, ForgeError> {
+        let at = self.repository().await?.path(&format!("/git/blobs/{}", part(id)));
+        let blob: dto::Blob = self.client.get_fixed(what, &at).await?.json(what)?;
+        blob.bytes().ok_or_else(|| ForgeError::Failed {
+            what: format!("{what}: it is packed in a way that is not known"),
+            cause: None,
+        })
+    }
+}
+
+#[async_trait]
+impl History for GitHub {
+    fn name(&self) -> &str {
+        &self.target.repository
+    }
+
+    async fn listing(&self, commit: &str) -> Result<Arc<Listing>, ForgeError> {
+        Ok(Arc::clone(&self.listed(commit).await?.entries))
+    }
+
+    async fn merge_base(&self, main: &str, commit: &str) -> Result<Option<String>, ForgeError> {
+        Ok(self.compared(main, commit).await?.map(|compared| compared.base.clone()))
+    }
+
+    async fn commits_between(&self, main: &str, commit: &str) -> Result<Vec<BranchCommit>, ForgeError> {
+        let compared = self.compared(main, commit).await?;
         let email = |person: &Option<dto::Person>| {
             person.as_ref().and_then(|person| person.email.clone()).unwrap_or_default()
         };
-        let mut found = Vec::new();
-        for one in &compared.commits {
-            let emails = [email(&one.commit.author), email(&one.commit.committer)];
-            let merges_base = self.merges_base(compared, one).await?;
-            found.push(FoundCommit { id: one.sha.clone(), emails, merges_base });
-        }
-        Ok(found)
-    }
-
-    /// Whether a commit brings the base branch's changes to the proposal's, and nothing else.
-    async fn merges_base(
-        &self,
-        compared: &Compared,
-        merge: &dto::ComparedCommit,
-    ) -> Result<bool, ForgeError> {
-        let [ours, theirs] = &merge.parents[..] else { return Ok(false) };
-        // All that the branch has and the base has not is among the commits of the comparison.
-        if compared.commits.iter().any(|one| one.sha == theirs.sha) {
-            return Ok(false);
-        }
-        let Some(parents) = self.compared(&theirs.sha, &ours.sha).await? else { return Ok(false) };
-        let base = self.listing(&parents.base).await?;
-        let ours = self.listing(&ours.sha).await?;
-        let theirs = self.listing(&theirs.sha).await?;
-        let merge = self.listing(&merge.sha).await?;
-        let [base, ours, theirs, merge] = [&base, &ours, &theirs, &merge].map(|listed| &listed.entries);
-        Ok(crate::forge::remote::compare::merges_only(base, ours, theirs, merge))
-    }
-
-    /// When `commit` was made, as GitHub writes times.
-    pub(super) async fn made_at(&self, commit: &str) -> Result<String, ForgeError> {
-        let repository = self.repository().await?;
-        let what = format!("reading commit {commit} of {}", repository.name);
-        let path = repository.path(&format!("/git/commits/{}", part(commit)));
-        let read: GitCommit = self.client.get_fixed(&what, &path).await?.json(&what)?;
-        Ok(read.committer.date)
+        let commits = compared.iter().flat_map(|compared| &compared.commits).map(|one| BranchCommit {
+            id: one.sha.clone(),
+            parents: one.parents.iter().map(|parent| parent.sha.clone()).collect(),
+            emails: [email(&one.commit.author), email(&one.commit.committer)],
+        });
+        Ok(commits.collect())
     }
 }

@@ -1,18 +1,13 @@
 //! Pull requests: opened once, edited where they differ, closed with their branch.
 
-use std::time::Duration;
-
-use backon::{ExponentialBuilder, Retryable as _};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::GitHub;
 use super::client::GraphQl;
 use super::dto::Pull;
+use crate::forge::remote::http::looked_for;
 use crate::forge::{ForgeError, RequestText};
-
-/// Looks for a pull request that must be there: lists lag behind.
-const LOOKS: usize = 4;
 
 const TO_DRAFT: &str = "mutation($input: ConvertPullRequestToDraftInput!) \
                         { convertPullRequestToDraft(input: $input) { clientMutationId } }";
@@ -28,13 +23,13 @@ impl GitHub {
         open: Option<&str>,
         request: &RequestText,
     ) -> Result<String, ForgeError> {
-        self.own_branch(branch).await?;
+        self.check_own(branch).await?;
         let url = match open {
             Some(id) => {
                 let pull = self.own_pull(branch, id).await?;
                 if !pull.is_open() {
                     let what = format!(
-                        "pull request #{id} of {}: closed meanwhile, so that it",
+                        "pull request #{id} of {}, which was closed meanwhile,",
                         self.target.repository
                     );
                     return Err(ForgeError::Conflict { what });
@@ -46,7 +41,7 @@ impl GitHub {
                 None => self.opened(branch, request).await?,
             },
         };
-        self.note_unfinished(branch, None);
+        self.unfinished.forget(branch);
         Ok(url)
     }
 
@@ -75,10 +70,11 @@ impl GitHub {
                 own.push(pull);
             } else if pull.base.branch == request.base_branch {
                 let what = format!(
-                    "opening a pull request from `{branch}`, where a person has #{} open,",
+                    "opening a pull request from `{branch}`: a person has #{} open from it; close that, and delete the \
+                     branch if nobody needs it",
                     pull.number
                 );
-                return Err(ForgeError::Denied { what });
+                return Err(ForgeError::Blocked { what });
             }
         }
         Ok(own.into_iter().max_by_key(|pull| (pull.base.branch == request.base_branch, pull.number)))
@@ -118,7 +114,7 @@ impl GitHub {
         if !is_lost && !exists {
             return Err(error);
         }
-        let pull = self.looked_for(branch, request).await?.ok_or(error)?;
+        let pull = looked_for(|| self.open_pull(branch, request)).await?.ok_or(error)?;
         if is_lost {
             self.introduce(&pull, request).await;
         }
@@ -136,21 +132,6 @@ impl GitHub {
             if let Err(error) = self.ask_reviewer(pull.number, reviewer).await {
                 tracing::warn!(%error, reviewer, "nobody was asked to review #{}", pull.number);
             }
-        }
-    }
-
-    /// The open pull request that ought to be there, after a few looks.
-    async fn looked_for(&self, branch: &str, request: &RequestText) -> Result<Option<Pull>, ForgeError> {
-        let pauses = ExponentialBuilder::default()
-            .with_min_delay(Duration::from_millis(100))
-            .with_max_delay(Duration::from_secs(2))
-            .with_max_times(LOOKS - 1);
-        let look = || async { self.open_pull(branch, request).await.map_err(Some)?.ok_or(None) };
-        let looked: Result<Pull, Option<ForgeError>> = look.retry(pauses).when(Option::is_none).await;
-        match looked {
-            Ok(pull) => Ok(Some(pull)),
-            Err(None) => Ok(None),
-            Err(Some(error)) => Err(error),
         }
     }
 
@@ -226,7 +207,7 @@ impl GitHub {
         title: &str,
         body: &str,
     ) -> Result<(), ForgeError> {
-        self.own_branch(branch).await?;
+        self.check_own(branch).await?;
         let mut head = None;
         if let Some(expected) = expected_head {
             head = self.branch_head(branch).await?;
@@ -240,7 +221,7 @@ impl GitHub {
             let pull = self.own_pull(branch, id).await?;
             self.patch(&pull, title, body, true).await?;
         }
-        self.note_unfinished(branch, None);
+        self.unfinished.forget(branch);
         match head {
             Some(head) => self.move_branch(branch, Some(&head), None).await,
             None => Ok(()),

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::GitHub;
-use super::address::part;
 use super::client::GraphQl;
 use super::dto::{App, User};
+use crate::forge::remote::http::{part, retried};
 use crate::forge::{ForgeError, Identity};
 
 /// The account of `GITHUB_TOKEN` in workflows, on every GitHub.
@@ -56,7 +56,7 @@ impl GitHub {
     async fn viewer(&self, what: &str) -> Result<Option<Who>, ForgeError> {
         let query = "query { viewer { login databaseId } }";
         let ask = || self.client.graphql(what, query, serde_json::json!({}));
-        let GraphQl::Data(data) = crate::forge::remote::http::retried(ask).await? else { return Ok(None) };
+        let GraphQl::Data(data) = retried(ask).await? else { return Ok(None) };
         let viewer = &data["viewer"];
         let known = viewer["login"].as_str().zip(viewer["databaseId"].as_u64());
         Ok(known.map(|(login, id)| Who { id, login: login.to_owned(), is_app: true }))

@@ -117,6 +117,8 @@ pub(super) struct MergeRequest {
     pub(super) state: String,
     pub(super) target_branch: String,
     #[serde(default)]
+    pub(super) source_branch: String,
+    #[serde(default)]
     pub(super) description: Option<String>,
     /// `None`: the fork that it came from is gone.
     #[serde(default)]

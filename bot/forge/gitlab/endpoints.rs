@@ -19,6 +19,7 @@ use reqwest::Method;
 use serde_json::Value;
 
 use crate::forge::ForgeError;
+use crate::forge::remote::http::part;
 
 /// Something to ask.
 pub(super) type Asked = Box<dyn Endpoint + Send + Sync>;
@@ -77,13 +78,6 @@ where
     }
 }
 
-/// `text` as one part of a path.
-pub(super) fn escaped(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    let escape = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-    text.bytes().map(escape).collect()
-}
-
 /// The account of the token.
 pub(super) fn current_user() -> Result<Asked, ForgeError> {
     built(CurrentUser::builder().build())
@@ -121,7 +115,7 @@ pub(super) fn branches(project: u64, names: &[&str]) -> Result<Asked, ForgeError
 
 /// Deletes a branch, whatever its head is.
 pub(super) fn delete_branch(project: u64, name: &str) -> Asked {
-    Box::new(own(Method::DELETE, format!("projects/{project}/repository/branches/{}", escaped(name))))
+    Box::new(own(Method::DELETE, format!("projects/{project}/repository/branches/{}", part(name))))
 }
 
 /// Every entry of a commit's tree.
@@ -142,7 +136,7 @@ pub(super) fn archive(project: u64, commit: &str) -> Result<Asked, ForgeError> {
 
 /// The content of one file by its object id.
 pub(super) fn blob(project: u64, id: &str) -> Asked {
-    Box::new(own(Method::GET, format!("projects/{project}/repository/blobs/{}/raw", escaped(id))))
+    Box::new(own(Method::GET, format!("projects/{project}/repository/blobs/{}/raw", part(id))))
 }
 
 /// One commit.

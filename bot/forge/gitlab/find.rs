@@ -3,15 +3,11 @@
 //! Asked again, an unchanged proposal costs three reads that say "as before": branches, merge requests, approvals.
 //! Everything else is known by the id of a commit or of an object.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
-
 use slicewright_core::review::metadata::Metadata;
 
-use super::{GitLab, check_branch, dto, endpoints};
-use crate::forge::content::{Entry, Listing};
-use crate::forge::remote::compare::{Change, compare, merges_only};
-use crate::forge::{Forge as _, ForgeError, Found, FoundCommit, FoundRequest};
+use super::{GitLab, dto, endpoints};
+use crate::forge::remote::look::look;
+use crate::forge::{Forge as _, ForgeError, Found, FoundCommit, FoundRequest, branch};
 
 /// How often a merge request is looked at again while GitLab is still finding out whether it has conflicts.
 const MOST_LOOKS: usize = 2;
@@ -19,7 +15,7 @@ const MOST_LOOKS: usize = 2;
 impl GitLab {
     /// What is there for `branch`.
     pub(super) async fn proposal(&self, branch: &str) -> Result<Found, ForgeError> {
-        check_branch(branch)?;
+        branch::check(branch)?;
         let main_name = self.base_branch().await?;
         let heads = self.heads(&[&main_name, branch]).await?;
         let main = heads
@@ -33,32 +29,13 @@ impl GitLab {
             found.merged = by_bot && request.state == "merged";
             found.request = Some(self.observed(request, by_bot).await?);
         }
-        if let Some(head) = found.branch_head.clone() {
-            let (base, change) = self.change_of(&head, &main).await?.ok_or_else(|| ForgeError::Failed {
-                what: self.on(&format!("branch `{branch}` has no commit in common with the default branch")),
-                cause: None,
-            })?;
-            found.commits = self.foreign_to(&main, &head).await?;
-            found.changed = self.contents(&change.files).await?;
-            found.stale = change.stale;
-            // A branch that a person put back to a commit of the default branch is not a merged proposal.
-            let put_back = base == head && noted.as_ref() != Some(&head);
-            found.merged |= (change.merged || base == head) && !put_back;
-            found.base = Some(base);
-            if noted.as_ref().is_some_and(|noted| *noted != head)
-                && found.request.as_ref().is_some_and(|request| request.open)
-                && self.pushed(branch, &head, &found.commits).await?
-            {
-                found.unfinished_head = Some(head);
-            }
-        }
-        if let (false, Some(noted)) = (found.merged, noted)
-            && found.branch_head.as_ref() != Some(&noted)
-            && is_id(&noted)
-            && self.commit(&noted).await?.is_some()
+        look(self, branch, &main, noted.as_deref(), &mut found).await?;
+        if let Some(head) = found.branch_head.clone()
+            && noted.is_some_and(|noted| noted != head)
+            && found.request.as_ref().is_some_and(|request| request.open)
+            && self.pushed(branch, &head, &found.commits).await?
         {
-            let change = self.change_of(&noted, &main).await?;
-            found.merged = change.is_some_and(|(base, change)| change.merged || base == noted);
+            found.unfinished_head = Some(head);
         }
         Ok(found)
     }
@@ -66,10 +43,7 @@ impl GitLab {
     /// Whether the bot itself put the branch where it is, and was stopped before it wrote the text: it remembers so, or
     /// GitLab does, which anybody's commit with the bot's address cannot forge.
     async fn pushed(&self, branch: &str, head: &str, commits: &[FoundCommit]) -> Result<bool, ForgeError> {
-        let unfinished = {
-            let unfinished = self.unfinished.lock().unwrap_or_else(PoisonError::into_inner);
-            unfinished.get(branch).is_some_and(|noted| noted == head)
-        };
+        let unfinished = self.unfinished.of(branch).is_some_and(|noted| noted == head);
         let own = self.identity().await?.emails;
         let [only] = commits else { return Ok(unfinished) };
         if unfinished || !only.emails.iter().all(|email| own.contains(email)) {
@@ -161,67 +135,4 @@ impl GitLab {
             conflicted: request.is_open() && request.conflicts(),
         })
     }
-
-    /// The merge base of a commit with the default branch at `main`, and what it changes since.
-    async fn change_of(&self, commit: &str, main: &str) -> Result<Option<(String, Change)>, ForgeError> {
-        let Some(base) = self.merge_base(main, commit).await? else { return Ok(None) };
-        let [then, head, now] =
-            [self.listing(&base).await?, self.listing(commit).await?, self.listing(main).await?];
-        Ok(Some((base, compare(&then, &head, &now))))
-    }
-
-    /// The commits of a branch that the default branch does not have, oldest first.
-    async fn foreign_to(&self, main: &str, head: &str) -> Result<Vec<FoundCommit>, ForgeError> {
-        let commits = self.commits_between(main, head).await?;
-        let mut found = Vec::new();
-        for commit in commits.iter() {
-            found.push(FoundCommit {
-                id: commit.id.clone(),
-                emails: [commit.author_email.clone(), commit.committer_email.clone()],
-                merges_base: self.merges_base(commit, &commits).await?,
-            });
-        }
-        Ok(found)
-    }
-
-    /// Whether a commit only brings what the default branch has: its second parent is none of the branch's own commits,
-    /// and the result is what both sides say.
-    async fn merges_base(&self, commit: &dto::Commit, own: &[dto::Commit]) -> Result<bool, ForgeError> {
-        let [ours, theirs] = commit.parent_ids.as_slice() else { return Ok(false) };
-        if own.iter().any(|one| one.id == *theirs) {
-            return Ok(false);
-        }
-        let Some(base) = self.merge_base(ours, theirs).await? else { return Ok(false) };
-        let listings: [Arc<Listing>; 4] = [
-            self.listing(&base).await?,
-            self.listing(ours).await?,
-            self.listing(theirs).await?,
-            self.listing(&commit.id).await?,
-        ];
-        let [base, ours, theirs, merge] = &listings;
-        Ok(merges_only(base, ours, theirs, merge))
-    }
-
-    /// The contents of what a branch changes.
-    async fn contents(
-        &self,
-        files: &BTreeMap<String, Option<Entry>>,
-    ) -> Result<BTreeMap<String, Option<Vec<u8>>>, ForgeError> {
-        let mut contents = BTreeMap::new();
-        for (path, entry) in files {
-            let content = match entry {
-                None => None,
-                Some(entry) if entry.is_file() => Some(self.blob(&entry.id).await?.to_vec()),
-                // A symlink or submodule is not ours; its mode keeps it from looking like a file that we wrote.
-                Some(entry) => Some(entry.mode.clone().into_bytes()),
-            };
-            contents.insert(path.clone(), content);
-        }
-        Ok(contents)
-    }
-}
-
-/// What is noted in a text may be anything.
-fn is_id(text: &str) -> bool {
-    matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

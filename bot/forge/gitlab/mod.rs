@@ -19,16 +19,18 @@ mod request;
 
 mod note;
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
-
 use async_trait::async_trait;
 use tokio::sync::OnceCell;
 
-use super::content::{LARGEST_TREE, Listing};
+use super::content::Listing;
+use super::remote::comment::say;
+use super::remote::contents::Blobs;
 use super::remote::kept::Kept;
+use super::remote::unfinished::Unfinished;
 use super::settings::Settings;
-use super::{Commit, Forge, ForgeError, Found, Identity, RequestText, Target, Topic, Tree};
+use super::{
+    Commit, Forge, ForgeError, Found, Identity, RequestText, Target, Topic, Tree, branch, check_author,
+};
 use client::Client;
 
 /// Entries of trees that are kept: some three trees of a repository of 100,000 files.
@@ -48,23 +50,16 @@ pub(super) struct GitLab {
     /// Patterns of protected branches, as far as the account may see them.
     protected: OnceCell<Vec<String>>,
     listings: Kept<Listing>,
-    blobs: Kept<Vec<u8>>,
+    blobs: Blobs,
     commits: Kept<Vec<dto::Commit>>,
-    /// Heads that were published and whose text was not written since, by branch.
-    unfinished: Mutex<BTreeMap<String, String>>,
+    unfinished: Unfinished,
     /// One write at a time, as GitLab asks.
     writing: tokio::sync::Mutex<()>,
 }
 
 impl GitLab {
     pub(super) fn new(settings: &Settings, target: Target) -> Result<Self, ForgeError> {
-        for (what, value) in [("name", &target.author_name), ("e-mail", &target.author_email)] {
-            if value.trim().is_empty() || value.contains(['<', '>', '\n', '\0']) {
-                return Err(ForgeError::Denied {
-                    what: format!("the author {what} `{}`", value.escape_debug()),
-                });
-            }
-        }
+        check_author(&target.author_name, &target.author_email)?;
         Ok(Self {
             client: Client::new(settings)?,
             target,
@@ -74,9 +69,9 @@ impl GitLab {
             account: OnceCell::new(),
             protected: OnceCell::new(),
             listings: Kept::new(MOST_ENTRIES),
-            blobs: Kept::new(usize::try_from(LARGEST_TREE).unwrap_or(usize::MAX)),
+            blobs: Blobs::default(),
             commits: Kept::new(MOST_COMMITS),
-            unfinished: Mutex::new(BTreeMap::new()),
+            unfinished: Unfinished::default(),
             writing: tokio::sync::Mutex::new(()),
         })
     }
@@ -84,15 +79,6 @@ impl GitLab {
     /// `branch main of acme/infra`, for messages.
     fn on(&self, what: &str) -> String {
         format!("{what} of {}", self.target.repository)
-    }
-
-    fn note_unfinished(&self, branch: &str, head: &str) {
-        let mut unfinished = self.unfinished.lock().unwrap_or_else(PoisonError::into_inner);
-        unfinished.insert(branch.to_owned(), head.to_owned());
-    }
-
-    fn note_finished(&self, branch: &str) {
-        self.unfinished.lock().unwrap_or_else(PoisonError::into_inner).remove(branch);
     }
 
     /// The account of the token; asked once.
@@ -107,36 +93,10 @@ impl GitLab {
         Ok(former || user.id == self.account().await?.id)
     }
 
-    /// The branch name, if it is one that the bot may write.
-    async fn own(&self, branch: &str) -> Result<(), ForgeError> {
-        let prefix = &self.target.branch_prefix;
-        let ours = branch.strip_prefix(prefix.as_str()).is_some_and(|rest| rest.starts_with('/'));
-        if !ours || prefix.is_empty() {
-            let what = format!("writing `{}`, which is not below `{prefix}/`,", branch.escape_debug());
-            return Err(ForgeError::Denied { what });
-        }
-        check_branch(branch)?;
-        if self.base_branch().await? == branch {
-            return Err(ForgeError::Denied { what: format!("writing `{branch}`, the default branch,") });
-        }
-        Ok(())
+    /// Refuses branches that are not the bot's to write.
+    async fn check_own(&self, branch: &str) -> Result<(), ForgeError> {
+        branch::check_own(branch, &self.target.branch_prefix, &self.base_branch().await?)
     }
-}
-
-/// Refuses what git takes for something else than a branch (see `git check-ref-format`).
-fn check_branch(name: &str) -> Result<(), ForgeError> {
-    let bad_part = |part: &str| part.is_empty() || part.starts_with('.') || part.ends_with(".lock");
-    let bad_char = |c: char| c.is_control() || c == ' ' || "~^:?*[\\".contains(c);
-    if name.starts_with('-')
-        || name.ends_with('.')
-        || name.contains("..")
-        || name.contains("@{")
-        || name.contains(bad_char)
-        || name.split('/').any(bad_part)
-    {
-        return Err(ForgeError::Denied { what: format!("the branch name `{}`", name.escape_debug()) });
-    }
-    Ok(())
 }
 
 #[async_trait]
@@ -170,9 +130,9 @@ impl Forge for GitLab {
         commit: &Commit,
     ) -> Result<String, ForgeError> {
         let _one = self.writing.lock().await;
-        self.own(branch).await?;
+        self.check_own(branch).await?;
         let head = self.write_branch(branch, expected_head, commit).await?;
-        self.note_unfinished(branch, &head);
+        self.unfinished.note(branch, &head);
         Ok(head)
     }
 
@@ -183,9 +143,9 @@ impl Forge for GitLab {
         request: &RequestText,
     ) -> Result<String, ForgeError> {
         let _one = self.writing.lock().await;
-        self.own(branch).await?;
+        self.check_own(branch).await?;
         let url = self.write_merge_request(branch, open, request).await?;
-        self.note_finished(branch);
+        self.unfinished.forget(branch);
         Ok(url)
     }
 
@@ -198,15 +158,15 @@ impl Forge for GitLab {
         body: &str,
     ) -> Result<(), ForgeError> {
         let _one = self.writing.lock().await;
-        self.own(branch).await?;
+        self.check_own(branch).await?;
         let head = self.branch(branch).await?.map(|there| there.commit.id);
         if expected_head.is_some() && head.is_some() && head.as_deref() != expected_head {
             return Err(ForgeError::Conflict { what: self.on(&format!("`{branch}`")) });
         }
         if let Some(id) = id {
-            self.close_merge_request(id, title, body).await?;
+            self.close_merge_request(branch, id, title, body).await?;
         }
-        self.note_finished(branch);
+        self.unfinished.forget(branch);
         match (expected_head, head) {
             (Some(expected), Some(_)) => self.delete_branch(branch, expected).await,
             _ => Ok(()),
@@ -215,7 +175,7 @@ impl Forge for GitLab {
 
     async fn say(&self, _branch: &str, id: &str, topic: Topic, text: Option<&str>) -> Result<(), ForgeError> {
         let _one = self.writing.lock().await;
-        self.write_note(id, topic, text).await
+        say(&self.comments(id).await?, topic, text).await
     }
 
     async fn identity(&self) -> Result<Identity, ForgeError> {
@@ -228,22 +188,5 @@ impl Forge for GitLab {
             emails: emails.filter(|email| !email.is_empty()).cloned().collect(),
             ..Identity::default()
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_branch_name_is_one_to_git_as_well() {
-        for name in ["slicewright/dc1/a100", "main", "a.b/c-d_e"] {
-            assert!(check_branch(name).is_ok(), "{name}");
-        }
-        for name in
-            ["-x", "a//b", "a/", "a..b", "a b", "a~1", "a:b", "a/.b", "a/b.lock", "a@{1}", "a\n", "x."]
-        {
-            assert!(check_branch(name).is_err(), "{name}");
-        }
     }
 }

@@ -1,101 +1,62 @@
-//! The bot's one comment about each topic.
+//! Comments on a merge request, which GitLab calls notes.
+
+use async_trait::async_trait;
 
 use super::client::judged;
 use super::endpoints::{self, Asked};
 use super::{GitLab, dto};
-use crate::forge::{ForgeError, Topic};
+use crate::forge::ForgeError;
+use crate::forge::remote::comment::{Comment, Comments};
+
+/// Those of one merge request.
+pub(super) struct OfRequest<'a> {
+    forge: &'a GitLab,
+    project: u64,
+    number: u64,
+}
 
 impl GitLab {
-    /// Makes `text` the one comment about `topic`, or removes it.
-    pub(super) async fn write_note(
-        &self,
-        id: &str,
-        topic: Topic,
-        text: Option<&str>,
-    ) -> Result<(), ForgeError> {
+    pub(super) async fn comments(&self, id: &str) -> Result<OfRequest<'_>, ForgeError> {
         let project = self.project().await?.id;
-        let on = self.on(&format!("merge request !{id}"));
-        let number = id.parse().map_err(|_| ForgeError::NotFound { what: on.clone() })?;
-        let mut own = self.own_notes(number, topic).await?;
-        if own.is_empty() && text.is_some() {
-            // A list may be a moment old; a comment that is made twice is what people see.
-            own = self.own_notes(number, topic).await?;
-        }
-        let mut own = own.into_iter();
-        if let Some(text) = text {
-            let text = format!("{}\n{text}", topic.mark());
-            match own.next() {
-                Some(note) if same(&note.body, &text) => {}
-                Some(note) => {
-                    let what = format!("editing the comment about {} on {on}", topic.code());
-                    let asked = endpoints::edit_note(project, number, note.id, &text);
-                    self.write_note_once(&what, &asked, number, topic, &text).await?;
-                }
-                None => {
-                    let what = format!("commenting about {} on {on}", topic.code());
-                    let asked = endpoints::create_note(project, number, &text);
-                    self.write_note_once(&what, &asked, number, topic, &text).await?;
-                }
-            }
-        }
-        // All of them when there is nothing to say; else those that a request that arrived twice left behind.
-        for note in own {
-            let what = format!("removing a comment about {} on {on}", topic.code());
-            let asked = endpoints::delete_note(project, number, note.id);
-            let answer = self.client.write(&what, &asked).await.and_then(|answer| judged(&what, answer));
-            match answer {
-                Ok(_) | Err(ForgeError::NotFound { .. }) => {}
-                Err(error @ ForgeError::Unanswered { .. }) => {
-                    if self.own_notes(number, topic).await?.iter().any(|there| there.id == note.id) {
-                        return Err(error);
-                    }
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    /// Comments of the bot that carry the topic's mark, oldest first. Anybody may write the mark, so that the author
-    /// decides as well.
-    async fn own_notes(&self, number: u64, topic: Topic) -> Result<Vec<dto::Note>, ForgeError> {
-        let project = self.project().await?.id;
-        let what = self.on(&format!("reading the comments on merge request !{number}"));
-        let notes: Vec<dto::Note> = self.client.list(&what, &endpoints::notes(project, number)?).await?;
-        let mut own = Vec::new();
-        for note in notes {
-            let marked = note.body.lines().next().is_some_and(|line| line.trim() == topic.mark());
-            if !note.system && marked && self.is_bot(&note.author).await? {
-                own.push(note);
-            }
-        }
-        own.sort_by_key(|note| note.id);
-        own.dedup_by_key(|note| note.id);
-        Ok(own)
-    }
-
-    /// Sends a comment once. Without an answer the comments themselves say whether it arrived.
-    async fn write_note_once(
-        &self,
-        what: &str,
-        asked: &Asked,
-        number: u64,
-        topic: Topic,
-        text: &str,
-    ) -> Result<(), ForgeError> {
-        match self.client.write(what, asked).await.and_then(|answer| judged(what, answer)) {
-            Ok(_) => Ok(()),
-            Err(error @ ForgeError::Unanswered { .. }) => {
-                let own = self.own_notes(number, topic).await?;
-                let arrived = own.iter().any(|note| same(&note.body, text));
-                if arrived { Ok(()) } else { Err(error) }
-            }
-            Err(error) => Err(error),
-        }
+        let nothing = || ForgeError::NotFound { what: self.on(&format!("merge request !{id}")) };
+        Ok(OfRequest { forge: self, project, number: id.parse().map_err(|_| nothing())? })
     }
 }
 
-/// GitLab keeps a comment as it was sent, but for blanks at its end.
-fn same(there: &str, text: &str) -> bool {
-    there.replace("\r\n", "\n").trim_end() == text.trim_end()
+impl OfRequest<'_> {
+    fn what(&self, verb: &str) -> String {
+        self.forge.on(&format!("{verb} on merge request !{}", self.number))
+    }
+
+    async fn write(&self, verb: &str, asked: &Asked) -> Result<(), ForgeError> {
+        let what = self.what(verb);
+        self.forge.client.write(&what, asked).await.and_then(|answer| judged(&what, answer)).map(drop)
+    }
+}
+
+#[async_trait]
+impl Comments for OfRequest<'_> {
+    async fn own(&self) -> Result<Vec<Comment>, ForgeError> {
+        let what = self.what("reading the comments");
+        let asked = endpoints::notes(self.project, self.number)?;
+        let mut own = Vec::new();
+        for note in self.forge.client.list::<dto::Note>(&what, &asked).await? {
+            if !note.system && self.forge.is_bot(&note.author).await? {
+                own.push(Comment { id: note.id, body: note.body });
+            }
+        }
+        Ok(own)
+    }
+
+    async fn make(&self, text: &str) -> Result<(), ForgeError> {
+        self.write("commenting", &endpoints::create_note(self.project, self.number, text)).await
+    }
+
+    async fn edit(&self, id: u64, text: &str) -> Result<(), ForgeError> {
+        self.write("editing a comment", &endpoints::edit_note(self.project, self.number, id, text)).await
+    }
+
+    async fn delete(&self, id: u64) -> Result<(), ForgeError> {
+        self.write("removing a comment", &endpoints::delete_note(self.project, self.number, id)).await
+    }
 }

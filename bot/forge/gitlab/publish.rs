@@ -7,6 +7,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 
@@ -17,7 +19,7 @@ use crate::forge::git::remote::{Pushed, Remote};
 use crate::forge::git::{Git, Signature};
 use crate::forge::remote::archive::object_id;
 use crate::forge::remote::compare::compare;
-use crate::forge::remote::http::retried;
+use crate::forge::remote::http::{part, retried};
 use crate::forge::{Commit, ForgeError};
 
 /// How often a branch that must be new is made while no answer comes. It can be made only once.
@@ -66,6 +68,18 @@ impl GitLab {
         ForgeError::Conflict { what: self.on(&format!("`{branch}`")) }
     }
 
+    /// Nothing goes on here until somebody changes a rule of the repository.
+    fn barred(&self, branch: &str, why: &str) -> ForgeError {
+        let what = self.on(&format!("branch `{branch}`"));
+        let prefix = &self.target.branch_prefix;
+        ForgeError::Blocked {
+            what: format!(
+                "the bot may not write {what} ({why}): let its account push and force-push there (Settings, Repository, \
+                 Protected branches, Push rules), or choose another `branch_prefix` than `{prefix}`"
+            ),
+        }
+    }
+
     async fn refuse_protected(&self, branch: &str, there: Option<&dto::Branch>) -> Result<(), ForgeError> {
         let patterns = self.protected.get_or_try_init(async || {
             let project = self.project().await?.id;
@@ -80,16 +94,14 @@ impl GitLab {
         });
         let protects = patterns.await?.iter().any(|pattern| matches(pattern, branch));
         if protects || there.is_some_and(|there| there.protected) {
-            return Err(ForgeError::Denied {
-                what: self.on(&format!("writing `{branch}`, which is protected, in a branch")),
-            });
+            return Err(self.barred(branch, "it is protected"));
         }
         Ok(())
     }
 
     /// The tree as it must come out, if all of it may be written and it is another one.
     async fn wanted<'a>(&self, branch: &'a str, commit: &'a Commit) -> Result<Wanted<'a>, ForgeError> {
-        let there = self.listing(&commit.base).await?;
+        let there = self.listed(&commit.base).await?;
         let mut listing = (*there).clone();
         for (path, content) in &commit.files {
             let mode = writable(path, &there)?;
@@ -118,7 +130,7 @@ impl GitLab {
         {
             return Ok(false);
         }
-        let listing = self.listing(id).await?;
+        let listing = self.listed(id).await?;
         Ok(compare(&wanted.listing, &listing, &wanted.listing).files.is_empty())
     }
 
@@ -135,7 +147,7 @@ impl GitLab {
                 Some(match std::str::from_utf8(content) {
                     Ok(text) => json!({ "action": action, "file_path": path, "content": text }),
                     Err(_) => json!({
-                        "action": action, "file_path": path, "content": base64(content), "encoding": "base64",
+                        "action": action, "file_path": path, "content": STANDARD.encode(content), "encoding": "base64",
                     }),
                 })
             })
@@ -166,6 +178,8 @@ impl GitLab {
                 Ok(answer) => return answer.json::<dto::Commit>(&what).map(|made| made.id),
                 Err(error @ (ForgeError::Unanswered { .. } | ForgeError::Failed { .. })) => error,
                 Err(ForgeError::Conflict { .. }) => return Err(self.moved(wanted.branch)),
+                // Who is no maintainer does not see which branches are protected before.
+                Err(ForgeError::Denied { what }) => return Err(self.barred(wanted.branch, &what)),
                 Err(error) => return Err(error),
             };
             // No answer, or a refusal that may say that the branch is there: the branch itself knows.
@@ -236,9 +250,7 @@ impl GitLab {
             return Err(self.moved(wanted.branch));
         }
         match pushed {
-            Ok(Pushed::Refused(why)) => Err(ForgeError::Denied {
-                what: self.on(&format!("pushing `{}` ({why}) to a branch", wanted.branch)),
-            }),
+            Ok(Pushed::Refused(why)) => Err(self.barred(wanted.branch, &why)),
             Ok(Pushed::Done | Pushed::Stale) => Err(self.moved(wanted.branch)),
             Err(error @ ForgeError::Unanswered { .. }) => Err(error),
             Err(error) => Ok(Err(error.to_string())),
@@ -258,6 +270,7 @@ impl GitLab {
         let made = match answer {
             Ok(answer) => Some(answer.json::<dto::Commit>(&what)?.id),
             Err(ForgeError::Unanswered { .. }) => None,
+            Err(ForgeError::Denied { what }) => return Err(self.barred(wanted.branch, &what)),
             Err(error) => return Err(error),
         };
         let now = self.branch(wanted.branch).await?.map(|there| there.commit.id);
@@ -313,11 +326,11 @@ impl GitLab {
     /// The repository as git reaches it.
     async fn remote(&self) -> Result<Remote, ForgeError> {
         let path = &self.project().await?.path_with_namespace;
-        let path: Vec<String> = path.split('/').map(endpoints::escaped).collect();
+        let path: Vec<String> = path.split('/').map(part).collect();
         let pair = format!("oauth2:{}", self.client.token().expose_secret());
         Ok(Remote {
             url: format!("{}{}.git", self.client.site(), path.join("/")),
-            authorization: SecretString::from(format!("Basic {}", base64(pair.as_bytes()))),
+            authorization: SecretString::from(format!("Basic {}", STANDARD.encode(pair))),
             ca_file: self.client.ca_file().map(Path::to_path_buf),
             timeout: 2 * self.client.timeout(),
         })
@@ -372,39 +385,9 @@ fn matches(pattern: &str, branch: &str) -> bool {
     left.ends_with(last)
 }
 
-/// Base64 with `+` and `/` (RFC 4648, section 4).
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for three in bytes.chunks(3) {
-        let at = |n: usize| u32::from(three.get(n).copied().unwrap_or(0));
-        let group = at(0) << 16 | at(1) << 8 | at(2);
-        for n in 0..4 {
-            let digit = DIGITS[(group >> (18 - 6 * n) & 63) as usize];
-            text.push(if n <= three.len() { char::from(digit) } else { '=' });
-        }
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn base64_is_that_of_the_standard() {
-        for (plain, encoded) in [
-            ("", ""),
-            ("f", "Zg=="),
-            ("fo", "Zm8="),
-            ("foo", "Zm9v"),
-            ("foob", "Zm9vYg=="),
-            ("foobar", "Zm9vYmFy"),
-        ] {
-            assert_eq!(base64(plain.as_bytes()), encoded);
-        }
-        assert_eq!(base64(&[0xff, 0xfe]), "//4=");
-    }
 
     #[test]
     fn a_pattern_names_branches_as_gitlabs_does() {

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use async_trait::async_trait;
+
 use super::{GitLab, dto, endpoints};
 use crate::forge::content::{self, Entry, Listing};
-use crate::forge::remote::archive;
+use crate::forge::remote::contents::{self, Blobs, Source};
+use crate::forge::remote::look::{BranchCommit, History, is_id};
 use crate::forge::{ForgeError, Tree};
-
-/// As many files are asked for one by one; for more the archive is quicker.
-const FEW_FILES: usize = 20;
 
 /// Access level of a developer, the lowest that may push and open merge requests.
 const DEVELOPER: u32 = 30;
@@ -68,11 +68,7 @@ impl GitLab {
     }
 
     /// Commits of `to` that `from` does not have, oldest first. Both are ids, so that the answer never changes.
-    pub(super) async fn commits_between(
-        &self,
-        from: &str,
-        to: &str,
-    ) -> Result<Arc<Vec<dto::Commit>>, ForgeError> {
+    async fn commits_of(&self, from: &str, to: &str) -> Result<Arc<Vec<dto::Commit>>, ForgeError> {
         let key = format!("{from}..{to}");
         if let Some(known) = self.commits.get(&key) {
             return Ok(known);
@@ -87,7 +83,7 @@ impl GitLab {
     }
 
     /// The best common ancestor of two commits; `None` when there is none, or one of them is not there.
-    pub(super) async fn merge_base(&self, a: &str, b: &str) -> Result<Option<String>, ForgeError> {
+    async fn best_ancestor(&self, a: &str, b: &str) -> Result<Option<String>, ForgeError> {
         if a == b {
             return Ok(Some(a.to_owned()));
         }
@@ -104,7 +100,7 @@ impl GitLab {
     }
 
     /// Every entry of a commit's tree.
-    pub(super) async fn listing(&self, commit: &str) -> Result<Arc<Listing>, ForgeError> {
+    pub(super) async fn listed(&self, commit: &str) -> Result<Arc<Listing>, ForgeError> {
         if let Some(known) = self.listings.get(commit) {
             return Ok(known);
         }
@@ -117,73 +113,65 @@ impl GitLab {
         Ok(self.listings.put(commit, listing, weight))
     }
 
-    /// The content of one file.
-    pub(super) async fn blob(&self, id: &str) -> Result<Arc<Vec<u8>>, ForgeError> {
-        if let Some(known) = self.blobs.get(id) {
-            return Ok(known);
-        }
-        let project = self.project().await?.id;
-        let what = self.on(&format!("reading the object {id}"));
-        let content = self.client.read(&what, &endpoints::blob(project, id)).await?.body;
-        if archive::object_id(&content, id.len()) != id {
-            let what = format!("{what}: the answer is another object");
-            return Err(ForgeError::Failed { what, cause: None });
-        }
-        let weight = content.len();
-        Ok(self.blobs.put(id, content, weight))
-    }
-
     /// Every file at a commit that can be read as text of ours, and what was left out.
     pub(super) async fn tree(&self, commit: &str) -> Result<Tree, ForgeError> {
-        let is_id = matches!(commit.len(), 40 | 64) && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if !is_id || self.commit(commit).await?.is_none() {
+        if !is_id(commit) || self.commit(commit).await?.is_none() {
             let what = self.on(&format!("commit `{}`", commit.escape_debug()));
             return Err(ForgeError::NotFound { what });
         }
         let mut tree = Tree { commit: commit.to_owned(), ..Tree::default() };
-        let wanted = content::wanted(&*self.listing(commit).await?, &mut tree);
-        let mut contents: BTreeMap<String, Arc<Vec<u8>>> = BTreeMap::new();
-        let mut missing = BTreeMap::new();
-        for (path, id) in wanted {
-            match self.blobs.get(&id) {
-                Some(known) => drop(contents.insert(path, known)),
-                None => drop(missing.insert(path, id)),
-            }
-        }
-        if missing.len() > FEW_FILES {
-            for (path, content) in self.unpacked(commit, &missing).await? {
-                if let Some(id) = missing.remove(&path) {
-                    let weight = content.len();
-                    contents.insert(path, self.blobs.put(&id, content, weight));
-                }
-            }
-        }
-        // What the archive leaves out or changes (`export-ignore`, `export-subst`).
-        for (path, id) in missing {
-            let content = self.blob(&id).await?;
-            contents.insert(path, content);
-        }
+        let wanted = content::wanted(&*self.listed(commit).await?, &mut tree);
+        let contents = contents::read(self, &self.target.repository, commit, &wanted).await?;
         tree.files = contents.into_iter().map(|(path, content)| (path, content.to_vec())).collect();
         content::sort_out(&mut tree);
         Ok(tree)
     }
+}
 
-    /// The files of the archive of a commit.
-    async fn unpacked(
-        &self,
-        commit: &str,
-        wanted: &BTreeMap<String, String>,
-    ) -> Result<BTreeMap<String, Vec<u8>>, ForgeError> {
+#[async_trait]
+impl Source for GitLab {
+    fn blobs(&self) -> &Blobs {
+        &self.blobs
+    }
+
+    async fn archive(&self, commit: &str) -> Result<Vec<u8>, ForgeError> {
         let project = self.project().await?.id;
         let what = self.on(&format!("reading the archive of {commit}"));
-        let packed = self.client.read(&what, &endpoints::archive(project, commit)?).await?.body;
-        let wanted = wanted.clone();
-        let unpacked = tokio::task::spawn_blocking(move || archive::unpack(&packed, &wanted)).await;
-        let failed = |cause: Box<dyn std::error::Error + Send + Sync>| ForgeError::Failed {
-            what: format!("{what}: it is damaged"),
-            cause: Some(cause),
+        Ok(self.client.read(&what, &endpoints::archive(project, commit)?).await?.body)
+    }
+
+    async fn blob(&self, what: &str, id: &str) -> Result<Vec<u8>, ForgeError> {
+        let project = self.project().await?.id;
+        Ok(self.client.read(what, &endpoints::blob(project, id)).await?.body)
+    }
+}
+
+#[async_trait]
+impl History for GitLab {
+    fn name(&self) -> &str {
+        &self.target.repository
+    }
+
+    async fn listing(&self, commit: &str) -> Result<Arc<Listing>, ForgeError> {
+        self.listed(commit).await
+    }
+
+    async fn merge_base(&self, main: &str, commit: &str) -> Result<Option<String>, ForgeError> {
+        // GitLab calls a commit that is not there a bad request, as it does much else.
+        match self.commit(commit).await? {
+            Some(_) => self.best_ancestor(main, commit).await,
+            None => Ok(None),
+        }
+    }
+
+    async fn commits_between(&self, main: &str, commit: &str) -> Result<Vec<BranchCommit>, ForgeError> {
+        let commits = self.commits_of(main, commit).await?;
+        let commit = |one: &dto::Commit| BranchCommit {
+            id: one.id.clone(),
+            parents: one.parent_ids.clone(),
+            emails: [one.author_email.clone(), one.committer_email.clone()],
         };
-        unpacked.map_err(|cause| failed(Box::new(cause)))?.map_err(|cause| failed(Box::new(cause)))
+        Ok(commits.iter().map(commit).collect())
     }
 }
 

@@ -4,13 +4,11 @@ use serde_json::{Map, Value, json};
 
 use super::client::judged;
 use super::{GitLab, dto, endpoints};
+use crate::forge::remote::http::looked_for;
 use crate::forge::{ForgeError, RequestText};
 
 /// How often a merge request is opened while no answer comes. GitLab itself refuses a second one from the same branch.
 const MOST_TRIES: usize = 2;
-
-/// How often one is looked for after an opening without an answer: what is read may lag behind what was written.
-const MOST_LOOKS: usize = 3;
 
 impl GitLab {
     /// Opens the merge request of `branch`, or edits that with the number `open`; returns where a person finds it.
@@ -21,7 +19,11 @@ impl GitLab {
         text: &RequestText,
     ) -> Result<String, ForgeError> {
         if let Some(id) = open {
-            let request = self.merge_request(id).await?;
+            let request = self.own_request(branch, id).await?;
+            if !request.is_open() {
+                let what = self.on(&format!("merge request !{id}, which was closed meanwhile,"));
+                return Err(ForgeError::Conflict { what });
+            }
             return self.edit_request(request, text).await;
         }
         match self.open_request(branch).await? {
@@ -33,11 +35,12 @@ impl GitLab {
     /// Writes title and text of a merge request and closes it, as far as that is not done yet.
     pub(super) async fn close_merge_request(
         &self,
+        branch: &str,
         id: &str,
         title: &str,
         body: &str,
     ) -> Result<(), ForgeError> {
-        let request = self.merge_request(id).await?;
+        let request = self.own_request(branch, id).await?;
         let mut edit = edit_of(&request, title, body, request.is_draft());
         if request.is_open() {
             edit.insert("state_event".into(), json!("close"));
@@ -46,6 +49,21 @@ impl GitLab {
             !now.is_open() && edit_of(now, title, body, now.is_draft()).is_empty()
         })
         .await
+    }
+
+    /// A merge request of the bot's, by its number.
+    async fn own_request(&self, branch: &str, id: &str) -> Result<dto::MergeRequest, ForgeError> {
+        let request = self.merge_request(id).await?;
+        let denied = |why: &str| {
+            Err(ForgeError::Denied { what: self.on(&format!("writing merge request !{id}, {why},")) })
+        };
+        if !self.is_bot(&request.author).await? {
+            return denied("which a person opened");
+        }
+        if request.source_branch != branch {
+            return denied(&format!("which is for another branch than `{branch}`"));
+        }
+        Ok(request)
     }
 
     async fn merge_request(&self, id: &str) -> Result<dto::MergeRequest, ForgeError> {
@@ -128,10 +146,8 @@ impl GitLab {
                 Err(error) => return Err(error),
             }
             // Another one is open already, or no answer came: there is one, or there is none.
-            for _ in 0..MOST_LOOKS {
-                if let Some(request) = self.open_request(branch).await? {
-                    return self.edit_request(request, text).await;
-                }
+            if let Some(request) = looked_for(|| self.open_request(branch)).await? {
+                return self.edit_request(request, text).await;
             }
             if matches!(last, Some(ForgeError::Conflict { .. })) {
                 break;

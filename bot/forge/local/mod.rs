@@ -20,9 +20,11 @@ use folder::Folder;
 use serde::{Deserialize, Serialize};
 use slicewright_core::review::metadata::Metadata;
 
-use super::content::{Entry, writable};
+use super::content::{Entry, filled, ids, is_merged, writable};
 use super::git::{Git, Signature};
-use super::{Commit, Forge, ForgeError, Found, FoundCommit, Identity, RequestText, Topic, Tree};
+use super::{
+    Commit, Forge, ForgeError, Found, FoundCommit, Identity, RequestText, Topic, Tree, branch, check_author,
+};
 
 /// Where the repository is, and who the bot is in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,47 +92,31 @@ impl Local {
     /// When there is no repository, or the settings name things that git would take for something else.
     pub fn open(settings: Settings) -> Result<Self, ForgeError> {
         let git = Git::open(&settings.repository)?;
-        for (what, value) in [("name", &settings.author_name), ("e-mail", &settings.author_email)] {
-            if value.trim().is_empty() || value.contains(['<', '>', '\n', '\0']) {
-                return Err(ForgeError::Denied {
-                    what: format!("the author {what} `{}`", value.escape_debug()),
-                });
-            }
-        }
+        check_author(&settings.author_name, &settings.author_email)?;
         Ok(Self { git, settings })
     }
 
     fn default_ref(&self) -> Result<String, ForgeError> {
         match &self.settings.default_branch {
-            Some(branch) => self.checked_ref(branch),
+            Some(branch) => Self::checked_ref(branch),
             None => self.git.head_ref(),
         }
     }
 
     /// `refs/heads/<branch>`, if that is a name that git takes for a branch.
-    fn checked_ref(&self, branch: &str) -> Result<String, ForgeError> {
-        let name = format!("refs/heads/{branch}");
-        if branch.starts_with('-') || branch.contains(['\0', '\n']) || !self.git.is_ref_name(&name)? {
-            return Err(ForgeError::Denied { what: format!("the branch name `{}`", branch.escape_debug()) });
-        }
-        Ok(name)
+    fn checked_ref(branch: &str) -> Result<String, ForgeError> {
+        branch::check(branch)?;
+        Ok(format!("refs/heads/{branch}"))
     }
 
     /// As [`Local::checked_ref`], and ours to write.
     fn own_ref(&self, branch: &str) -> Result<String, ForgeError> {
-        let ours =
-            branch.strip_prefix(&self.settings.branch_prefix).is_some_and(|rest| rest.starts_with('/'));
-        let name = self.checked_ref(branch)?;
-        if !ours {
-            let prefix = &self.settings.branch_prefix;
-            return Err(ForgeError::Denied {
-                what: format!("writing `{branch}`, which is not below `{prefix}/`,"),
-            });
-        }
+        let name = Self::checked_ref(branch)?;
         if self.git.head_ref().ok().as_deref() == Some(&name) {
             let what = format!("writing `{branch}`, which is checked out in `{}`,", self.git.name());
             return Err(ForgeError::Denied { what });
         }
+        branch::check_own(branch, &self.settings.branch_prefix, &self.base_branch()?)?;
         Ok(name)
     }
 
@@ -206,7 +192,7 @@ impl Local {
         let main = self.head()?;
         let folder = self.folder(branch);
         let mut found = Found { request: folder.read()?, ..Found::default() };
-        found.branch_head = self.git.resolve(&format!("{}^{{commit}}", self.checked_ref(branch)?))?;
+        found.branch_head = self.git.resolve(&format!("{}^{{commit}}", Self::checked_ref(branch)?))?;
         found.unfinished_head = folder.unfinished_head()?;
         let noted =
             found.request.as_ref().and_then(|request| Metadata::parse(&request.body)).map(|noted| noted.head);
@@ -221,23 +207,10 @@ impl Local {
             found.commits = (self.git.log(&main, &head)?.into_iter())
                 .map(|(id, emails)| FoundCommit { id, emails, merges_base: false })
                 .collect();
-            let present =
-                change.files.iter().filter_map(|(path, entry)| Some((path.clone(), entry.as_ref()?)));
-            // A symlink or submodule is not ours; its mode keeps it from looking like a file that we wrote.
-            let ids = present
-                .filter(|(_, entry)| entry.mode.starts_with("100"))
-                .map(|(path, entry)| (path, entry.id.clone()));
-            let mut contents = self.git.blobs(&ids.collect())?;
-            found.changed = (change.files.into_iter())
-                .map(|(path, entry)| {
-                    let content =
-                        entry.map(|entry| contents.remove(&path).unwrap_or_else(|| entry.mode.into_bytes()));
-                    (path, content)
-                })
-                .collect();
+            let mut contents = self.git.blobs(&ids(&change.files))?;
+            found.changed = filled(change.files, |path| contents.remove(path));
             found.stale = change.stale;
-            // A branch that a person put back to a commit of the default branch is not a merged proposal.
-            found.merged = change.merged && (change.base != head || noted.as_ref() == Some(&head));
+            found.merged = is_merged(change.merged, &change.base, &head, noted.as_deref());
             found.base = Some(change.base);
         }
         if let (false, Some(noted)) = (found.merged, noted)

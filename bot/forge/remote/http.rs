@@ -10,11 +10,8 @@ use reqwest::header::{HeaderMap, RETRY_AFTER};
 use secrecy::SecretString;
 use serde::de::DeserializeOwned;
 
-use crate::forge::ForgeError;
 use crate::forge::settings::Settings;
-
-/// Most bytes of an answer that are held, in the text of an error.
-const MOST_DETAIL: usize = 300;
+use crate::forge::{ForgeError, one_line};
 
 /// Largest answer that is read. An archive of a repository that is read in full has less.
 pub(in crate::forge) const LARGEST_ANSWER: usize = 256 << 20;
@@ -176,8 +173,7 @@ impl Answer {
         let text =
             text.unwrap_or_else(|| String::from_utf8_lossy(&self.body[..self.body.len().min(200)]).into());
         let text = if reasons.is_empty() { text } else { format!("{text}: {}", reasons.join("; ")) };
-        let plain: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        plain.trim().chars().take(MOST_DETAIL).collect()
+        one_line(&text)
     }
 
     /// How long the forge asks to wait: `Retry-After`, or the reset of a limit that is used up.
@@ -194,6 +190,16 @@ impl Answer {
             Some(Duration::from_secs(u64::try_from(reset - now).unwrap_or(0)))
         })
     }
+}
+
+/// `text` as one part of a path, or as a value in a query.
+pub(in crate::forge) fn part(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let encoded = |byte: u8| match plain(byte) {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02X}"),
+    };
+    text.bytes().map(encoded).collect()
 }
 
 /// Neither forge marks its secondary limits by the status alone.
@@ -221,6 +227,32 @@ where
         .with_max_times(4)
         .with_jitter();
     (move || read()).retry(pauses).when(|error| matches!(error, ForgeError::Unanswered { .. })).await
+}
+
+/// Looks for what a write without an answer may have made, a few times with pauses: lists lag behind.
+///
+/// # Errors
+/// When it cannot be looked for.
+pub(in crate::forge) async fn looked_for<T, F>(mut look: impl FnMut() -> F) -> Result<Option<T>, ForgeError>
+where
+    F: Future<Output = Result<Option<T>, ForgeError>>,
+{
+    let pauses = ExponentialBuilder::default()
+        .with_min_delay(Duration::from_millis(100))
+        .with_max_delay(Duration::from_secs(2))
+        .with_max_times(3);
+    let found = (move || {
+        let look = look();
+        async { look.await.map_err(Some)?.ok_or(None) }
+    })
+    .retry(pauses)
+    .when(Option::is_none)
+    .await;
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(None) => Ok(None),
+        Err(Some(error)) => Err(error),
+    }
 }
 
 #[cfg(test)]
@@ -279,12 +311,14 @@ mod tests {
     }
 
     #[test]
+    fn a_part_of_a_path_stays_one() {
+        assert_eq!(part("slicewright/a#b ü"), "slicewright%2Fa%23b%20%C3%BC");
+    }
+
+    #[test]
     fn the_forges_words_are_one_line() {
         assert_eq!(answer(400, &[], "a\nb\u{1b}[31m").said(), "a b [31m");
-        assert_eq!(
-            answer(400, &[], &format!(r#"{{"error":"{}"}}"#, "x".repeat(999))).said().len(),
-            MOST_DETAIL
-        );
+        assert_eq!(answer(400, &[], &format!(r#"{{"error":"{}"}}"#, "x".repeat(999))).said().len(), 300);
     }
 
     #[tokio::test]

@@ -4,8 +4,16 @@
 
 pub(super) mod archive;
 
+pub(super) mod comment;
+
 pub(super) mod compare;
+
+pub(super) mod contents;
 
 pub(super) mod http;
 
 pub(super) mod kept;
+
+pub(super) mod look;
+
+pub(super) mod unfinished;

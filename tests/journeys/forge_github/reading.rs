@@ -246,7 +246,7 @@ fn a_persons_pull_request_and_those_of_forks_are_not_the_bots() {
     let request = story.find().request.unwrap();
     assert_eq!((request.id, request.by_bot), (theirs.to_string(), false));
     let opened = story.done(story.bot.write_request(BRANCH, None, &text("x", "Words")));
-    is_denied(opened, "a person has #2 open");
+    is_blocked(opened, "a person has #2 open");
     let edited = story.done(story.bot.write_request(BRANCH, Some("2"), &text("x", "Words")));
     is_denied(edited, "which a person opened");
     is_denied(story.done(story.bot.close(BRANCH, None, Some("2"), "t", "b")), "which a person opened");

@@ -33,6 +33,16 @@ fn a_commit_is_one_on_its_base_and_changes_what_it_says() {
 }
 
 #[test]
+fn what_stands_on_the_branch_already_is_not_written_again_whoever_signs() {
+    for sign_in in [SignIn::Token, SignIn::Workflow, SignIn::App] {
+        let story = Story::new(sign_in);
+        let head = story.publish(None, "gpu: 0.5\n").unwrap();
+        assert_eq!(story.publish(Some(&head), "gpu: 0.5\n").unwrap(), head);
+        assert_eq!(story.head(BRANCH), Some(head));
+    }
+}
+
+#[test]
 fn a_file_keeps_its_mode() {
     let story = Story::new(SignIn::Token);
     {
@@ -69,9 +79,9 @@ fn what_is_not_the_bots_to_write_is_refused() {
     for branch in
         ["main", "kim/work", "slicewright", "slicewrightish/x", "slicewright/../main", "slicewright/a b"]
     {
-        is_denied(story.done(story.bot.publish(branch, None, &commit)), "writing");
-        is_denied(story.done(story.bot.write_request(branch, None, &text("x", "y"))), "writing");
-        is_denied(story.done(story.bot.close(branch, None, None, "", "")), "writing");
+        is_denied(story.done(story.bot.publish(branch, None, &commit)), "branch");
+        is_denied(story.done(story.bot.write_request(branch, None, &text("x", "y"))), "branch");
+        is_denied(story.done(story.bot.close(branch, None, None, "", "")), "branch");
     }
     for path in ["../x", ".github/workflows/ci.yaml", "a/.git/config", "apps"] {
         let commit = story.commit(&[(path, Some(b"x"))]);

@@ -202,7 +202,7 @@ fn refuses_what_is_not_its_own_to_write() {
     assert!(nothing.to_string().contains("changes nothing"), "{nothing}");
     story.forge.state().infra().protected.push("slicewright/*".into());
     let protected = write(BRANCH, &change);
-    assert!(matches!(protected, ForgeError::Denied { .. }), "{protected}");
+    assert!(matches!(protected, ForgeError::Blocked { .. }), "{protected}");
     story.forge.state().infra().git.commit_as_human(BRANCH, &[("apps/a.yaml", "gpu: 5\n")], "There");
     let head = story.branch_head();
     let there = story.wait(story.bot.publish(BRANCH, head.as_deref(), &change)).unwrap_err();
@@ -248,6 +248,23 @@ fn one_that_is_open_already_is_adopted_if_it_is_the_bots() {
     let mut state = story.forge.state();
     assert_eq!(state.infra().requests.len(), 1);
     assert_eq!(state.request_of(BRANCH).title, "Share more");
+}
+
+#[test]
+fn one_that_closed_meanwhile_and_one_of_a_persons_are_not_written() {
+    let story = Story::new();
+    story.propose();
+    story.forge.state().close(BRANCH);
+    let late = story.request(Some("1"), &text("Share more", "Late"));
+    assert!(matches!(late, Err(ForgeError::Conflict { .. })), "{late:?}");
+    let kims = story.forge.state().open_by_kim(BRANCH, "Mine", "Text of Kim's").to_string();
+    let written = story.request(Some(&kims), &text("Share more", "Other"));
+    assert!(matches!(written, Err(ForgeError::Denied { .. })), "{written:?}");
+    let closed = story.wait(story.bot.close(BRANCH, None, Some(&kims), "Withdrawn", "No need"));
+    assert!(matches!(closed, Err(ForgeError::Denied { .. })), "{closed:?}");
+    let mut state = story.forge.state();
+    let bodies: Vec<_> = state.infra().requests.iter().map(|request| request.body.clone()).collect();
+    assert!(!bodies.iter().any(|body| body == "Late" || body == "Other" || body == "No need"), "{bodies:?}");
 }
 
 #[test]

@@ -220,7 +220,7 @@ fn a_run_stopped_between_branch_and_text_is_completed() {
     let own = Own { heads: BTreeSet::from(["newer".to_owned()]), ..own() };
     let action = decide(&updated, Some(&wanted()), &own, NOW);
     check_writes(&action, true, true);
-    assert_eq!(action.reason(), "the branch holds what an earlier run was stopped at");
+    assert_eq!(action.reason(), "the bot was stopped halfway through its last update");
 }
 
 #[test]
@@ -290,9 +290,14 @@ fn withdrawn_comes_back_with_its_finding() {
 #[test]
 fn closing_that_was_stopped_half_way_is_completed() {
     let left = |state| Observed { branch_head: Some(head()), ..closed(state) };
-    check(&left(State::Withdrawn), None, "withdraw", "still there");
+    check(&left(State::Withdrawn), None, "withdraw", "it was withdrawn earlier");
     check(&left(State::Withdrawn), Some(&wanted()), "open", "is back");
-    check(&left(State::Declined), Some(&wanted()), "record-declined", "still there");
+    check(&left(State::Declined), Some(&wanted()), "record-declined", "it was declined earlier");
+    let mut said = left(State::Withdrawn);
+    let noted =
+        Metadata { state: State::Withdrawn, reason: Some("it is gone".into()), ..metadata::example() };
+    said.request.as_mut().unwrap().body = noted.attach("text", None);
+    check(&said, None, "withdraw", "it is gone");
     check(&left(State::Merged), None, "leave", "merged");
 }
 

@@ -1,0 +1,93 @@
+//! The bot's one comment about each topic: found, written, and looked for when no answer came.
+
+use async_trait::async_trait;
+
+use super::http::looked_for;
+use crate::forge::{ForgeError, Topic};
+
+/// A comment of the bot's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::forge) struct Comment {
+    /// What the forge calls it. Later ones have higher numbers.
+    pub(in crate::forge) id: u64,
+    /// Text.
+    pub(in crate::forge) body: String,
+}
+
+/// The comments on one merge request. Each write is sent once.
+#[async_trait]
+pub(in crate::forge) trait Comments: Sync {
+    /// Those that the bot made.
+    async fn own(&self) -> Result<Vec<Comment>, ForgeError>;
+
+    /// Makes one.
+    async fn make(&self, text: &str) -> Result<(), ForgeError>;
+
+    /// Gives one another text.
+    async fn edit(&self, id: u64, text: &str) -> Result<(), ForgeError>;
+
+    /// Removes one.
+    async fn delete(&self, id: u64) -> Result<(), ForgeError>;
+}
+
+/// Makes `text` the bot's one comment about `topic`, or removes it; see [`crate::forge::Forge::say`].
+///
+/// # Errors
+/// When the comments cannot be read or written.
+pub(in crate::forge) async fn say(
+    comments: &dyn Comments,
+    topic: Topic,
+    text: Option<&str>,
+) -> Result<(), ForgeError> {
+    let mut there = about(comments, topic).await?;
+    if there.is_empty() && text.is_some() {
+        // A list may be a moment old; a comment that is made twice is what people see.
+        there = about(comments, topic).await?;
+    }
+    let mut there = there.into_iter();
+    if let Some(text) = text {
+        let text = format!("{}\n{text}", topic.mark());
+        let written = match there.next() {
+            Some(comment) if same(&comment.body, &text) => Ok(()),
+            Some(comment) => comments.edit(comment.id, &text).await,
+            None => comments.make(&text).await,
+        };
+        match written {
+            Err(error @ ForgeError::Unanswered { .. }) => {
+                let arrived = || async {
+                    let there = about(comments, topic).await?;
+                    Ok(there.iter().any(|comment| same(&comment.body, &text)).then_some(()))
+                };
+                looked_for(arrived).await?.ok_or(error)?;
+            }
+            written => written?,
+        }
+    }
+    // All of them when there is nothing to say; else those that a request that arrived twice left behind.
+    for comment in there {
+        match comments.delete(comment.id).await {
+            Ok(()) | Err(ForgeError::NotFound { .. }) => {}
+            Err(error @ ForgeError::Unanswered { .. }) => {
+                if about(comments, topic).await?.iter().any(|there| there.id == comment.id) {
+                    return Err(error);
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// The bot's comments with the topic's mark, oldest first. The mark alone can be copied by anybody.
+async fn about(comments: &dyn Comments, topic: Topic) -> Result<Vec<Comment>, ForgeError> {
+    let mut own = comments.own().await?;
+    own.retain(|comment| comment.body.lines().next().is_some_and(|line| line.trim() == topic.mark()));
+    own.sort_by_key(|comment| comment.id);
+    own.dedup_by_key(|comment| comment.id);
+    Ok(own)
+}
+
+/// Forges keep a comment as it was sent, but for line ends and blanks at its end.
+fn same(there: &str, text: &str) -> bool {
+    there.replace("\r\n", "\n").trim_end() == text.trim_end()
+}
