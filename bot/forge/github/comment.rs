@@ -57,18 +57,39 @@ impl GitHub {
         }
     }
 
-    /// The bot's comments with the topic's mark, oldest first. The mark alone can be copied by anybody.
+    /// Removes the comments about each of these.
+    pub(super) async fn unsaid(&self, id: &str, topics: &[Topic]) -> Result<(), ForgeError> {
+        let there = self.marked_comments(self.repository().await?, id, topics).await?;
+        for topic in topics {
+            if there.iter().any(|comment| is_about(comment, *topic)) {
+                self.said(id, *topic, None).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The bot's comments with the topic's mark, oldest first.
     async fn own_comments(
         &self,
         repository: &Repository,
         id: &str,
         topic: Topic,
     ) -> Result<Vec<Comment>, ForgeError> {
+        self.marked_comments(repository, id, &[topic]).await
+    }
+
+    /// The bot's comments with the mark of any of these. The mark alone can be copied by anybody.
+    async fn marked_comments(
+        &self,
+        repository: &Repository,
+        id: &str,
+        topics: &[Topic],
+    ) -> Result<Vec<Comment>, ForgeError> {
         let what = format!("reading the comments on #{id} of {}", repository.name);
         let path = repository.path(&format!("/issues/{}/comments", super::address::part(id)));
         let mut own = Vec::new();
         for comment in self.client.list::<Comment>(&what, &path).await? {
-            let marked = comment.body.as_deref().is_some_and(|body| body.starts_with(&topic.mark()));
+            let marked = topics.iter().any(|topic| is_about(&comment, *topic));
             if marked && self.is_own(comment.user.as_ref()).await? {
                 own.push(comment);
             }
@@ -76,6 +97,10 @@ impl GitHub {
         own.sort_by_key(|comment| comment.id);
         Ok(own)
     }
+}
+
+fn is_about(comment: &Comment, topic: Topic) -> bool {
+    comment.body.as_deref().is_some_and(|body| body.starts_with(&topic.mark()))
 }
 
 fn path_of(repository: &Repository, comment: u64) -> String {

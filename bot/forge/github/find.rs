@@ -2,15 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use slicewright_core::review::metadata::Metadata;
-
 use super::GitHub;
 use super::address::part;
 use super::client::GraphQl;
 use super::dto::{Pull, Review, User};
 use super::read::Compared;
 use crate::forge::remote::compare::{Change, compare};
-use crate::forge::{ForgeError, Found, FoundRequest, held_by_label};
+use crate::forge::{ForgeError, Found, FoundRequest, held_by_label, noted_head};
 
 /// Looks at a pull request that leave open whether it can be merged, before it counts as not known.
 const LOOKS_AT_MERGEABLE: usize = 2;
@@ -39,15 +37,12 @@ impl GitHub {
         if let Some((pull, by_bot)) = &pull {
             found.request = Some(self.request(pull, *by_bot, head.as_deref(), &main).await?);
             found.merged = pull.merged_at.is_some();
-            noted = Metadata::parse(&pull.text()).filter(|_| *by_bot).map(|known| known.head);
+            noted = noted_head(&pull.text()).filter(|_| *by_bot);
         }
         found.unfinished_head = self.unfinished(branch);
         if let Some(head) = head {
             let Some((compared, change)) = self.change_of(&head, &main).await? else {
-                let name = &self.repository().await?.name;
-                let what =
-                    format!("branch `{branch}` of {name} has no commit in common with the default branch");
-                return Err(ForgeError::Failed { what, cause: None });
+                return Ok(found.unrelated(&head));
             };
             found.commits = self.found_commits(&compared).await?;
             let there = change.files.iter().filter_map(|(path, entry)| Some((path, entry.as_ref()?)));
@@ -69,7 +64,8 @@ impl GitHub {
             found.merged |= merged && (compared.base != head || noted.as_ref() == Some(&head));
             found.base = Some(compared.base.clone());
         }
-        if let (false, Some(noted)) = (found.merged, noted)
+        // What a person added to it is not merged with it.
+        if let (false, true, Some(noted)) = (found.merged, found.commits.is_empty(), noted)
             && let Some((compared, change)) = self.change_of(&noted, &main).await?
         {
             found.merged = change.merged || compared.base == noted;

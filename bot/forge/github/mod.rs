@@ -161,6 +161,11 @@ impl Forge for GitHub {
         self.said(id, topic, text).await
     }
 
+    async fn hush(&self, _branch: &str, id: &str, topics: &[Topic]) -> Result<(), ForgeError> {
+        let _turn = self.writing.lock().await;
+        self.unsaid(id, topics).await
+    }
+
     async fn identity(&self) -> Result<Identity, ForgeError> {
         self.known_as().await
     }

@@ -6,12 +6,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
-use slicewright_core::review::metadata::Metadata;
-
 use super::{GitLab, check_branch, dto, endpoints};
 use crate::forge::content::{Entry, Listing};
 use crate::forge::remote::compare::{Change, compare, merges_only};
-use crate::forge::{Forge as _, ForgeError, Found, FoundCommit, FoundRequest};
+use crate::forge::{Forge as _, ForgeError, Found, FoundCommit, FoundRequest, noted_head};
 
 /// How often a merge request is looked at again while GitLab is still finding out whether it has conflicts.
 const MOST_LOOKS: usize = 2;
@@ -29,15 +27,14 @@ impl GitLab {
         let mut found = Found { branch_head: heads.get(branch).cloned(), ..Found::default() };
         let mut noted = None;
         if let Some((request, by_bot)) = self.shown_request(branch).await? {
-            noted = Metadata::parse(request.body()).filter(|_| by_bot).map(|noted| noted.head);
+            noted = noted_head(request.body()).filter(|_| by_bot);
             found.merged = by_bot && request.state == "merged";
             found.request = Some(self.observed(request, by_bot).await?);
         }
         if let Some(head) = found.branch_head.clone() {
-            let (base, change) = self.change_of(&head, &main).await?.ok_or_else(|| ForgeError::Failed {
-                what: self.on(&format!("branch `{branch}` has no commit in common with the default branch")),
-                cause: None,
-            })?;
+            let Some((base, change)) = self.change_of(&head, &main).await? else {
+                return Ok(found.unrelated(&head));
+            };
             found.commits = self.foreign_to(&main, &head).await?;
             found.changed = self.contents(&change.files).await?;
             found.stale = change.stale;
@@ -52,9 +49,9 @@ impl GitLab {
                 found.unfinished_head = Some(head);
             }
         }
-        if let (false, Some(noted)) = (found.merged, noted)
+        // What a person added to it is not merged with it.
+        if let (false, true, Some(noted)) = (found.merged, found.commits.is_empty(), noted)
             && found.branch_head.as_ref() != Some(&noted)
-            && is_id(&noted)
             && self.commit(&noted).await?.is_some()
         {
             let change = self.change_of(&noted, &main).await?;
@@ -219,9 +216,4 @@ impl GitLab {
         }
         Ok(contents)
     }
-}
-
-/// What is noted in a text may be anything.
-fn is_id(text: &str) -> bool {
-    matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

@@ -56,15 +56,33 @@ impl GitLab {
         Ok(())
     }
 
-    /// Comments of the bot that carry the topic's mark, oldest first. Anybody may write the mark, so that the author
-    /// decides as well.
+    /// Removes the comments about each of these.
+    pub(super) async fn unsaid(&self, id: &str, topics: &[Topic]) -> Result<(), ForgeError> {
+        let on = self.on(&format!("merge request !{id}"));
+        let number = id.parse().map_err(|_| ForgeError::NotFound { what: on })?;
+        let there = self.marked_notes(number, topics).await?;
+        for topic in topics {
+            if there.iter().any(|note| is_about(note, *topic)) {
+                self.write_note(id, *topic, None).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Comments of the bot that carry the topic's mark, oldest first.
     async fn own_notes(&self, number: u64, topic: Topic) -> Result<Vec<dto::Note>, ForgeError> {
+        self.marked_notes(number, &[topic]).await
+    }
+
+    /// Comments of the bot that carry the mark of any of these, oldest first. Anybody may write the mark, so that the
+    /// author decides as well.
+    async fn marked_notes(&self, number: u64, topics: &[Topic]) -> Result<Vec<dto::Note>, ForgeError> {
         let project = self.project().await?.id;
         let what = self.on(&format!("reading the comments on merge request !{number}"));
         let notes: Vec<dto::Note> = self.client.list(&what, &endpoints::notes(project, number)?).await?;
         let mut own = Vec::new();
         for note in notes {
-            let marked = note.body.lines().next().is_some_and(|line| line.trim() == topic.mark());
+            let marked = topics.iter().any(|topic| is_about(&note, *topic));
             if !note.system && marked && self.is_bot(&note.author).await? {
                 own.push(note);
             }
@@ -93,6 +111,10 @@ impl GitLab {
             Err(error) => Err(error),
         }
     }
+}
+
+fn is_about(note: &dto::Note, topic: Topic) -> bool {
+    note.body.lines().next().is_some_and(|line| line.trim() == topic.mark())
 }
 
 /// GitLab keeps a comment as it was sent, but for blanks at its end.

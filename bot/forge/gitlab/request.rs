@@ -22,6 +22,11 @@ impl GitLab {
     ) -> Result<String, ForgeError> {
         if let Some(id) = open {
             let request = self.merge_request(id).await?;
+            // What was merged must go on saying what was merged.
+            if !request.is_open() {
+                let what = self.on(&format!("merge request !{id}: closed meanwhile, so that it"));
+                return Err(ForgeError::Conflict { what });
+            }
             return self.edit_request(request, text).await;
         }
         match self.open_request(branch).await? {
