@@ -45,7 +45,7 @@ impl Engine {
         }
         let base_commit = forge.head().await.context("cannot read the repository")?;
         let tree = forge.read_tree(&base_commit).await.context("cannot read the repository")?;
-        if tree.files.contains_key(repo::PLACE) || tree.skipped.contains_key(repo::PLACE) {
+        if repo::is_there(&tree.files, &tree.skipped) {
             return Ok(None);
         }
         let branch = format!("{}/onboarding", self.settings().branch_prefix());
@@ -68,7 +68,9 @@ impl Engine {
         let pass = Pass::new(forge, subject, &identity, Some(&ready), None);
         let found = forge.find(&branch).await.with_context(|| format!("cannot look at branch `{branch}`"))?;
         let open = found.request.as_ref().is_some_and(|request| request.open);
-        let declined = noted(&found).is_some_and(|known| known.state == State::Declined);
+        // Without its block a closed one says no as well.
+        let declined = found.request.as_ref().is_some_and(|request| request.by_bot)
+            && noted(&found).is_none_or(|known| known.state == State::Declined);
         let action = match pass.decide(&found) {
             Action::Open { .. } if declined && !open => Action::Leave {
                 reason: format!(

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use slicewright_core::ids::PoolId;
 use slicewright_core::review::lifecycle::{self, Action, Own, Wanted};
+use slicewright_core::review::limits::within_an_hour;
 use slicewright_core::review::metadata::{Metadata, State, strip};
 use slicewright_core::review::shares::Shares;
 use slicewright_core::review::signature::SigningKey;
@@ -115,6 +116,7 @@ impl<'a> Pass<'a> {
             forge_emails: self.identity.forge_emails.clone(),
             heads: found.unfinished_head.iter().cloned().collect(),
             keys: self.subject.keys.to_vec(),
+            base_branch: self.subject.base_branch.to_owned(),
         };
         lifecycle::decide(&found.observed(), self.ready.map(|ready| &ready.wanted), &own, self.subject.at)
     }
@@ -127,8 +129,13 @@ impl<'a> Pass<'a> {
     pub async fn carry_out(&self, found: &Found, action: Action) -> anyhow::Result<Done> {
         let url = found.request.as_ref().map(|request| request.url.clone());
         if let Action::Leave { .. } = action {
-            if let (Some(Doubt::Configuration(problem)), true) = (&self.doubt, is_open(found)) {
-                self.say(found, Topic::Configuration, &Reply::Misconfigured { problem }).await?;
+            match &self.doubt {
+                Some(Doubt::Configuration(problem)) if is_open(found) => {
+                    self.say(found, Topic::Configuration, &Reply::Misconfigured { problem }).await?;
+                }
+                // Whatever was said is no longer so.
+                None if self.is_ours(found) => self.hush(found).await,
+                _ => {}
             }
             return Ok(Done { action, url });
         }
@@ -154,7 +161,7 @@ impl<'a> Pass<'a> {
     async fn act(&self, found: &Found, action: &Action) -> anyhow::Result<Option<String>> {
         match action {
             Action::Leave { .. } => Ok(None),
-            Action::Warn { reason } => self.say(found, Topic::Status, &Reply::Warned { reason }).await,
+            Action::Warn { reason } => self.say(found, Topic::Warning, &Reply::Warned { reason }).await,
             Action::StopEdited { reason, way_back, .. } => {
                 self.say(found, Topic::Edited, &Reply::Edited { reason, way_back }).await
             }
@@ -218,20 +225,17 @@ impl<'a> Pass<'a> {
             .write_request(branch, open.map(|request| request.id.as_str()), &request)
             .await
             .with_context(|| format!("cannot write the merge request of `{branch}`"))?;
-        if let Some(open) = open {
-            // Whatever stood in the way is gone: the bot writes there again.
-            for topic in [Topic::Edited, Topic::Configuration] {
-                self.forget(&open.id, topic).await;
-            }
-        }
+        // Whatever stood in the way is gone: the bot writes there again.
+        self.hush(found).await;
         Ok((url, head))
     }
 
     fn metadata(&self, ready: &Ready, known: Option<&Metadata>, head: &str, push: bool) -> Metadata {
         let at = self.subject.at;
         let open = known.filter(|known| known.state == State::Open);
-        let earlier = open.map(|known| known.written.as_slice()).unwrap_or_default();
-        let lately = earlier.iter().filter(|written| at.duration_since(**written).as_secs() < 3_600);
+        // Of the round before too: what comes and goes is a quarrel as well.
+        let earlier = known.map(|known| known.written.as_slice()).unwrap_or_default();
+        let lately = earlier.iter().filter(|written| within_an_hour(**written, at));
         Metadata {
             schema: Metadata::SCHEMA,
             cluster: self.subject.pool.cluster.clone(),
@@ -309,10 +313,20 @@ impl<'a> Pass<'a> {
         Ok(None)
     }
 
-    async fn forget(&self, id: &str, topic: Topic) {
-        if let Err(error) = self.forge.say(self.subject.branch, id, topic, None).await {
+    /// Takes away what was said about an open merge request and holds no more.
+    async fn hush(&self, found: &Found) {
+        let Some(open) = found.request.as_ref().filter(|request| request.open) else { return };
+        let topics = [Topic::Edited, Topic::Configuration, Topic::Warning];
+        if let Err(error) = self.forge.hush(self.subject.branch, &open.id, &topics).await {
             tracing::warn!("cannot remove a comment of `{}`: {error}", self.subject.branch);
         }
+    }
+
+    /// An open merge request of this pool's that the bot wrote.
+    fn is_ours(&self, found: &Found) -> bool {
+        let pool = self.subject.pool;
+        is_open(found)
+            && noted(found).is_some_and(|known| known.cluster == pool.cluster && known.pool == pool.pool)
     }
 }
 

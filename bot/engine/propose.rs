@@ -1,6 +1,6 @@
 //! From plans to merge requests: the text of the change, the text about it, and what to do given what is there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context as _;
 use slicewright_core::ids::{PoolId, slug};
@@ -21,7 +21,7 @@ use crate::forge::settings::RemoteKind;
 use crate::forge::{Forge, Found, Identity};
 use crate::prometheus::Progress;
 use crate::render::{self, Dialect};
-use crate::settings::{RepositorySettings, repo};
+use crate::settings::{ClusterSettings, RepositorySettings, repo};
 
 /// What is asked of one run.
 #[derive(Clone, Debug, Default)]
@@ -87,7 +87,7 @@ impl Engine {
         let mut clusters = Vec::new();
         let mut waiting: Vec<Waiting> = Vec::new();
         // Clusters may share a repository, and its limits with it.
-        let mut standings: BTreeMap<String, Standing> = BTreeMap::new();
+        let mut standings: BTreeMap<String, Tally> = BTreeMap::new();
         for settings in self.clusters_in(inputs, wishes.cluster.as_deref())? {
             let forge = inputs.forges.get(&settings.name).context("the cluster has no repository")?;
             if !wishes.dry_run {
@@ -122,9 +122,12 @@ impl Engine {
                 dialect: self.dialect(&settings.repository),
                 wishes,
             };
-            let standing = standings.entry(settings.repository.place()).or_default();
+            let tally = standings.entry(settings.repository.place()).or_default();
             let limits = self.settings().limits_of(&settings.repository).narrowed(&repo.proposals);
-            let room = Room { limits, standing };
+            let mut room = Room { limits, tally };
+            self.count_others(settings, forge.as_ref(), &mut room)
+                .await
+                .with_context(|| format!("cluster `{}`", settings.name))?;
             let pools = self.propose_pools(&run, room).await?;
             clusters.push(ClusterReport { analysis, pools });
         }
@@ -140,16 +143,45 @@ impl Engine {
         }
     }
 
+    /// Counts the proposals of the other clusters of a repository, whether this run comes to them or not: those of pools
+    /// that the configuration names, since the others are known by what is measured.
+    async fn count_others(
+        &self,
+        settings: &ClusterSettings,
+        forge: &dyn Forge,
+        room: &mut Room<'_>,
+    ) -> anyhow::Result<()> {
+        if room.limits.max_open.is_none() && room.limits.max_per_hour.is_none() {
+            return Ok(());
+        }
+        let place = settings.repository.place();
+        let others = self.settings().clusters.iter();
+        for other in others.filter(|other| other.name != settings.name && other.repository.place() == place) {
+            let id = |name: &str| PoolId { cluster: other.name.clone(), pool: name.to_owned() };
+            let pools = other.pools.iter().map(|pool| id(&pool.name)).collect();
+            let meets = self.meets_another(&other.name);
+            for branch in branches(self.settings().branch_prefix(), pools, meets).values() {
+                if !room.tally.counted.contains(branch) {
+                    let found = forge.find(branch).await;
+                    room.count(branch, &found.with_context(|| format!("cannot look at branch `{branch}`"))?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Another cluster has a name of the same slug.
+    fn meets_another(&self, cluster: &str) -> bool {
+        let mut others = self.settings().clusters.iter().filter(|other| other.name != cluster);
+        others.any(|other| slug(&other.name) == slug(cluster))
+    }
+
     async fn propose_pools(&self, run: &Run<'_>, mut room: Room<'_>) -> anyhow::Result<Vec<PoolReport>> {
         let (analysis, wishes) = (run.analysis, run.wishes);
         let branches = branches(
             self.settings().branch_prefix(),
             analysis.pools.iter().map(|pool| pool.id.clone()).collect(),
-            self.settings()
-                .clusters
-                .iter()
-                .filter(|other| other.name != analysis.cluster)
-                .any(|other| slug(&other.name) == slug(&analysis.cluster)),
+            self.meets_another(&analysis.cluster),
         );
         if let Some(only) = &wishes.pool
             && !analysis.pools.iter().any(|pool| pool.id.pool == *only)
@@ -165,7 +197,7 @@ impl Engine {
         for (pool, branch) in &branches {
             let found =
                 run.forge.find(branch).await.with_context(|| format!("cannot look at branch `{branch}`"))?;
-            room.count(&found);
+            room.count(branch, &found);
             there.insert(pool, found);
         }
         let mut reports = Vec::new();
@@ -272,16 +304,27 @@ struct Place<'a> {
 /// The room that a repository has for new proposals.
 struct Room<'a> {
     limits: Limits,
-    standing: &'a mut Standing,
+    tally: &'a mut Tally,
+}
+
+/// What a repository has, and the branches that are counted in it.
+#[derive(Default)]
+struct Tally {
+    standing: Standing,
+    counted: BTreeSet<String>,
 }
 
 impl Room<'_> {
-    /// Counts what is there.
-    fn count(&mut self, found: &Found) {
+    /// Counts what is there, once.
+    fn count(&mut self, branch: &str, found: &Found) {
+        if !self.tally.counted.insert(branch.to_owned()) {
+            return;
+        }
         let Some(known) = noted(found) else { return };
-        self.standing.made.extend(known.created_at);
+        let standing = &mut self.tally.standing;
+        standing.made.extend(known.created_at);
         let open = known.state == State::Open && found.request.as_ref().is_some_and(|request| request.open);
-        self.standing.n_open += u32::from(open);
+        standing.n_open += u32::from(open);
     }
 
     /// The action, unless it would make one proposal too many.
@@ -289,11 +332,11 @@ impl Room<'_> {
         if !matches!(action, Action::Open { .. }) {
             return action;
         }
-        if let Some(why) = self.limits.forbid(self.standing, at, asked) {
+        if let Some(why) = self.limits.forbid(&self.tally.standing, at, asked) {
             return Action::Leave { reason: format!("waits: {why}") };
         }
-        self.standing.n_open += 1;
-        self.standing.made.push(at);
+        self.tally.standing.n_open += 1;
+        self.tally.standing.made.push(at);
         action
     }
 }

@@ -382,6 +382,10 @@ impl Forge for ReplayedForge {
         Err(offline())
     }
 
+    async fn hush(&self, _: &str, _: &str, _: &[Topic]) -> Result<(), ForgeError> {
+        Err(offline())
+    }
+
     async fn identity(&self) -> Result<Identity, ForgeError> {
         Ok(self.cluster.identity.clone())
     }
@@ -445,6 +449,10 @@ impl Forge for RecordingForge {
     }
 
     async fn say(&self, _: &str, _: &str, _: Topic, _: Option<&str>) -> Result<(), ForgeError> {
+        Err(offline())
+    }
+
+    async fn hush(&self, _: &str, _: &str, _: &[Topic]) -> Result<(), ForgeError> {
         Err(offline())
     }
 

@@ -28,6 +28,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use settings::RemoteKind;
 use slicewright_core::review::lifecycle::{Observed, ObservedCommit, ObservedRequest};
+use slicewright_core::review::metadata::Metadata;
 
 /// What an adapter may fail with; the variants are what its caller does differently.
 #[derive(Debug, thiserror::Error)]
@@ -114,7 +115,7 @@ pub struct Found {
     pub branch_head: Option<String>,
     /// Commits on the branch that are not on its base, oldest first.
     pub commits: Vec<FoundCommit>,
-    /// Commit of the default branch that the branch grew from.
+    /// Commit of the default branch that the branch grew from. `None` with a head: the two have none in common.
     pub base: Option<String>,
     /// Content differences of the branch against its base commit, by path: `None` where the file is absent.
     pub changed: BTreeMap<String, Option<Vec<u8>>>,
@@ -153,8 +154,22 @@ impl Found {
                 conflicted: found.conflicted,
             }),
             merged: self.merged,
+            unrelated: self.branch_head.is_some() && self.base.is_none(),
         }
     }
+
+    /// A branch that has no commit in common with the default branch: nobody knows whose it is but for its head.
+    fn unrelated(mut self, head: &str) -> Self {
+        self.commits =
+            vec![FoundCommit { id: head.to_owned(), emails: Default::default(), merges_base: false }];
+        self
+    }
+}
+
+/// The head that the bot noted in a text, where it can be one: people and strangers write there.
+fn noted_head(text: &str) -> Option<String> {
+    let head = Metadata::parse(text)?.head;
+    remote::look::is_id(&head).then_some(head)
 }
 
 /// A commit as found on the branch.
@@ -292,6 +307,8 @@ pub enum Topic {
     Edited,
     /// The repository's own configuration cannot be used.
     Configuration,
+    /// It must not be merged as it is.
+    Warning,
 }
 
 impl Topic {
@@ -301,6 +318,7 @@ impl Topic {
             Self::Status => "status",
             Self::Edited => "edited",
             Self::Configuration => "configuration",
+            Self::Warning => "warning",
         }
     }
 
@@ -382,6 +400,12 @@ pub trait Forge: Send + Sync {
     /// # Errors
     /// When the comments cannot be read or written.
     async fn say(&self, branch: &str, id: &str, topic: Topic, text: Option<&str>) -> Result<(), ForgeError>;
+
+    /// Removes the bot's comments about `topics` from the merge request `id`. One read where there are none.
+    ///
+    /// # Errors
+    /// When the comments cannot be read or removed.
+    async fn hush(&self, branch: &str, id: &str, topics: &[Topic]) -> Result<(), ForgeError>;
 
     /// Who the bot is here.
     ///

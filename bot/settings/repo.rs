@@ -20,6 +20,9 @@ pub const PLACE: &str = ".slicewright.yaml";
 /// Most bytes that are read. One of a large company has some 5 KiB.
 const LARGEST: usize = 256 << 10;
 
+/// Most characters of what is wrong with it.
+const LONGEST_PROBLEM: usize = 600;
+
 /// The file. Every field is documented in `config/repo-example.yaml`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -46,7 +49,11 @@ impl RepoSettings {
     /// # Errors
     /// What is wrong, with line and column, in words for the people of the repository.
     pub fn parse(content: &[u8]) -> Result<Self, String> {
-        let broken = |problem: &str| format!("`{PLACE}` cannot be used: {problem}");
+        // It becomes a comment, and the file's own words in it may be long.
+        let broken = |problem: &str| match problem.char_indices().nth(LONGEST_PROBLEM) {
+            Some((end, _)) => format!("`{PLACE}` cannot be used: {}…", &problem[..end]),
+            None => format!("`{PLACE}` cannot be used: {problem}"),
+        };
         if content.len() > LARGEST {
             return Err(broken(&format!(
                 "it has {} bytes, more than the {LARGEST} that are read",
@@ -114,8 +121,18 @@ pub fn read(
     match (files.get(PLACE), skipped.get(PLACE)) {
         (Some(content), _) => RepoSettings::parse(content),
         (None, Some(why)) => Err(format!("`{PLACE}` cannot be used: {why}")),
+        (None, None) if is_there(files, skipped) => {
+            Err(format!("`{PLACE}` cannot be used: it is a folder, and only a file is read"))
+        }
         (None, None) => Ok(RepoSettings::default()),
     }
+}
+
+/// Whether the repository has something of that name, be it a file, a link or a folder.
+pub fn is_there(files: &BTreeMap<String, Vec<u8>>, skipped: &BTreeMap<String, String>) -> bool {
+    let below = format!("{PLACE}/");
+    let is_it = |path: &String| path == PLACE || path.starts_with(&below);
+    files.keys().chain(skipped.keys()).any(is_it)
 }
 
 #[cfg(test)]
@@ -150,6 +167,8 @@ mod tests {
         assert!(read(&files("paused: true\n"), &[].into()).unwrap().paused);
         let skipped = [(PLACE.to_owned(), "a symlink, which is never followed".to_owned())].into();
         assert!(read(&[].into(), &skipped).unwrap_err().contains("symlink"));
+        let folder = [(format!("{PLACE}/a"), Vec::new())].into();
+        assert!(read(&folder, &[].into()).unwrap_err().contains("it is a folder"));
     }
 
     #[test]
@@ -176,6 +195,29 @@ mod tests {
         assert!(RepoSettings::parse(b"\xff").unwrap_err().contains("UTF-8"));
         let large = vec![b'#'; LARGEST + 1];
         assert!(RepoSettings::parse(&large).unwrap_err().contains("more than the"));
+    }
+
+    #[test]
+    fn a_hostile_file_is_refused_and_said_in_few_words() {
+        let deep = format!("rules: {}", "[".repeat(200_000));
+        let deep_map = format!("rules: {}", "{a: ".repeat(50_000));
+        let aliases = {
+            let mut text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+            for n in 1..9 {
+                let list = vec![format!("*a{}", n - 1); 10].join(", ");
+                text.push_str(&format!("a{n}: &a{n} [{list}]\n"));
+            }
+            text + "frozen_nodes: *a8\n"
+        };
+        let long_key = format!("{}: 1\n", "k".repeat(200_000));
+        let long_value = format!("paused: {}\n", "v".repeat(200_000));
+        let nul = "paused: \"\\0\"\n".to_owned();
+        let label = format!("labels: ['{}']\n", "l".repeat(200_000));
+        let node = format!("frozen_nodes: [{}]\n", vec!["''"; 50_000].join(","));
+        for text in [deep, deep_map, aliases, long_key, long_value, nul, label, node] {
+            let message = error(&text);
+            assert!(message.len() < 1_000, "{} bytes: {}", message.len(), &message[..300]);
+        }
     }
 
     #[test]

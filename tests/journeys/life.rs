@@ -115,6 +115,15 @@ fn new_proposals_wait_for_their_hours_and_for_room() {
     );
     let shown = bot.propose(&["--cluster", "twin", "--pool", "a100-40gb"]);
     assert!(shown.contains("opened"), "asked for by name: {shown}");
+    // And the other way round: what the second has is counted before the first opens anything.
+    let first = BRANCH;
+    bot.repo.delete_branch(first);
+    std::fs::remove_dir_all(bot.requests().join(first.replace('/', "__"))).unwrap();
+    for arguments in [&[][..], &["--cluster", "dc1"]] {
+        let shown = bot.propose(arguments);
+        assert!(shown.contains("waits: there is room for 1"), "{shown}");
+        assert_eq!(bot.repo.head(first), None);
+    }
 }
 
 #[test]

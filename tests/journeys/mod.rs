@@ -10,6 +10,8 @@ mod proposals;
 
 mod faulty;
 
+mod meddling;
+
 mod on_forges;
 
 mod life;

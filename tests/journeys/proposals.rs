@@ -621,3 +621,182 @@ fn no_text_of_the_bot_gives_the_forge_an_order() {
         assert!(!lines.clone().any(|line| line.starts_with('/')), "{:?}", lines.collect::<Vec<_>>());
     });
 }
+
+#[test]
+fn what_a_person_took_back_is_no_longer_said() {
+    on_every_forge(|stage| {
+        opened(stage);
+        let own = stage.head().unwrap();
+        stage.person_commits(FILE, "limits:\n  nvidia.com/gpu: 4\n");
+        stage.expect(Some(&ready(SLICE)), "stop-edited", "not the bot's");
+        stage.put_branch(&own);
+        assert_eq!(stage.pass(Some(&ready(SLICE))).action.code(), "leave");
+        assert_eq!(stage.seen().comments, [""; 0]);
+        stage.expect_silence(Some(&ready(SLICE)));
+    });
+}
+
+#[test]
+fn a_warning_goes_with_its_reason() {
+    on_every_forge(|stage| {
+        opened(stage);
+        stage.set_labels(&[HOLD]);
+        stage.expect(None, "warn", "no longer supports");
+        assert_eq!(stage.seen().comments.len(), 1);
+        assert_eq!(stage.pass(Some(&ready(SLICE))).action.code(), "leave");
+        assert_eq!(stage.seen().comments, [""; 0]);
+    });
+}
+
+/// A person's no between look and write must not be written over.
+#[test]
+fn what_is_closed_while_the_bot_writes_stays_closed() {
+    on_every_forge(|stage| {
+        opened(stage);
+        let forge = stage.another_bot();
+        let (id, noted) = (stage.find().request.unwrap().id, stage.seen().body);
+        stage.close();
+        let request = slicewright::forge::RequestText {
+            title: "Another".to_owned(),
+            body: noted,
+            base_branch: MAIN.to_owned(),
+            ..Default::default()
+        };
+        let written = stage.wait(forge.write_request(BRANCH, Some(&id), &request));
+        assert!(matches!(written, Err(slicewright::forge::ForgeError::Conflict { .. })), "{written:?}");
+        assert!(!stage.seen().open && stage.seen().title != "Another");
+        stage.expect(Some(&ready(SLICE)), "record-declined", "a person closed it");
+    });
+}
+
+#[test]
+fn a_renamed_default_branch_is_followed() {
+    on_every_forge(|stage| {
+        opened(stage);
+        stage.rename_main("trunk", true);
+        stage.restart();
+        stage.expect_silence(Some(&ready(SLICE)));
+        stage.expect(Some(&another()), "update", "the plan changed");
+    });
+}
+
+#[test]
+fn a_proposal_for_a_default_branch_of_before_makes_way_for_one_for_the_new() {
+    on_every_forge(|stage| {
+        opened(stage);
+        stage.rename_main("trunk", false);
+        stage.restart();
+        let done = stage.pass(Some(&ready(SLICE)));
+        assert_eq!(done.action.code(), "withdraw", "{done:?}");
+        assert!(done.action.reason().contains("it is for `main`, and proposals are for `trunk` now"));
+        stage.expect(Some(&ready(SLICE)), "open", "the finding is back");
+        assert_eq!(stage.find().request.unwrap().base_branch.as_deref(), Some("trunk"));
+    });
+}
+
+#[test]
+fn a_default_branch_with_another_history_is_built_upon() {
+    on_every_forge(|stage| {
+        opened(stage);
+        stage.rewrite_main();
+        stage.restart();
+        stage.expect(Some(&ready(SLICE)), "update", "another history");
+        let main = stage.git(|git| git.head(MAIN)).unwrap();
+        assert_eq!(stage.git(|git| git.log(&format!("{main}..{BRANCH}"))).len(), 1);
+    });
+}
+
+#[test]
+fn a_persons_commit_on_a_history_of_before_is_kept() {
+    on_every_forge(|stage| {
+        opened(stage);
+        stage.person_commits(OTHER, "limits: {}\n");
+        let head = stage.head();
+        stage.rewrite_main();
+        stage.restart();
+        stage.expect(Some(&another()), "stop-edited", "not the bot's");
+        assert_eq!(stage.head(), head);
+    });
+}
+
+#[test]
+fn a_closed_one_whose_hidden_block_is_gone_is_not_the_end() {
+    on_every_forge(|stage| {
+        opened(stage);
+        stage.set_body("The block is gone.");
+        stage.close();
+        stage.expect(Some(&ready(SLICE)), "leave", "close the proposal and delete its branch");
+        stage.delete_branch();
+        stage.expect(Some(&ready(SLICE)), "open", "its hidden block and its branch are gone");
+        assert!(stage.seen().open);
+    });
+}
+
+#[test]
+fn a_hidden_block_that_names_no_commit_is_only_a_persons_edit() {
+    for head in ["main", "", "\0", "--help", "HEAD~1", "../../..", "x y", "é"] {
+        on_every_forge(|stage| {
+            opened(stage);
+            let noted = slicewright_core::review::metadata::Metadata { head: head.into(), ..stage.noted() };
+            stage.set_body(&noted.attach("Mine.", None));
+            let done = stage.pass(Some(&another()));
+            assert_eq!(done.action.code(), "stop-edited", "{done:?}");
+        });
+    }
+}
+
+#[test]
+fn a_persons_further_work_is_not_closed_with_what_was_taken_over() {
+    on_every_forge(|stage| {
+        opened(stage);
+        let text = stage.file();
+        stage.person_commits(OTHER, "limits: {}\n");
+        stage.main_moves(FILE, &text);
+        stage.expect(Some(&ready(SLICE)), "stop-edited", "not the bot's");
+        assert!(stage.seen().open);
+    });
+}
+
+/// renovatebot/renovate#18676: opened and closed in turn, with a new merge request each time.
+#[test]
+fn a_finding_that_comes_and_goes_makes_no_merge_request_each_time() {
+    on_every_forge(|stage| {
+        for _ in 0..20 {
+            stage.pass(Some(&ready(SLICE)));
+            stage.pass(None);
+        }
+        assert!(stage.n_requests() <= 6, "{}", stage.n_requests());
+        stage.now = "2026-01-15T13:00:01Z".parse().unwrap();
+        stage.expect(Some(&ready(SLICE)), "open", "the finding is back");
+    });
+}
+
+#[test]
+fn a_branch_that_is_held_stays_when_it_is_opened_again() {
+    on_every_forge(|stage| {
+        opened(stage);
+        stage.close();
+        stage.expect(Some(&ready(SLICE)), "record-declined", "a person closed it");
+        stage.reopen();
+        stage.set_labels(&[HOLD]);
+        let head = stage.head();
+        stage.expect(Some(&another()), "leave", "held: ");
+        assert_eq!(stage.head(), head);
+    });
+}
+
+#[test]
+fn closing_and_opening_again_and_again_ends_where_a_person_left_it() {
+    on_every_forge(|stage| {
+        opened(stage);
+        for n in 0..4 {
+            stage.close();
+            stage.expect(Some(&ready(SLICE)), "record-declined", "a person closed it");
+            stage.reopen();
+            let wanted = if n % 2 == 0 { another() } else { ready(SLICE) };
+            stage.expect(Some(&wanted), "open", "a person opened it again");
+        }
+        assert_eq!(stage.n_requests(), 1);
+        assert!(stage.seen().open);
+    });
+}

@@ -186,6 +186,11 @@ impl Stage {
         }
     }
 
+    /// Waits for what a bot does.
+    pub(super) fn wait<T>(&self, work: impl Future<Output = T>) -> T {
+        self.runtime.block_on(work)
+    }
+
     /// The bot loses all that it remembers.
     pub(super) fn restart(&mut self) {
         self.forge = Some(self.another_bot());
@@ -452,6 +457,30 @@ impl Stage {
             Scene::Local(_) => self.set_state_json("state", "open".into()),
             Scene::Remote(fake) => fake.state().reopen(BRANCH),
         }
+    }
+
+    /// An administrator gives the default branch another name; forges aim open merge requests at it then, or the old one
+    /// stays beside it.
+    pub(super) fn rename_main(&self, name: &str, moves: bool) {
+        self.git(|git| {
+            git.git(&["branch", if moves { "--move" } else { "--copy" }, MAIN, name]);
+            git.git(&["symbolic-ref", "HEAD", &format!("refs/heads/{name}")]);
+        });
+        if let Scene::Remote(fake) = &self.scene {
+            name.clone_into(&mut fake.state().infra().default_branch);
+        }
+        if moves {
+            self.retarget(name);
+        }
+    }
+
+    /// An administrator writes the history of `main` anew, with the same files.
+    pub(super) fn rewrite_main(&self) {
+        self.robin_pushes(|git| {
+            let tree = git.git(&["rev-parse", &format!("{MAIN}^{{tree}}")]);
+            let made = git.git(&["commit-tree", tree.trim(), "-m", "From nothing"]);
+            git.git(&["update-ref", &format!("refs/heads/{MAIN}"), made.trim()]);
+        });
     }
 
     /// A person merges it.

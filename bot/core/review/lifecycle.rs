@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::Offset;
 
+use super::limits::within_an_hour;
 use super::metadata::{self, Metadata, State};
 use super::signature::SigningKey;
 use crate::units::first_few;
@@ -39,6 +40,9 @@ pub struct Observed {
     pub request: Option<ObservedRequest>,
     /// The branch's change is on the default branch.
     pub merged: bool,
+    /// The branch has no commit in common with the default branch, whose history was written anew or which is another
+    /// one now. What it changes is not known then.
+    pub unrelated: bool,
 }
 
 /// A commit as seen on the branch.
@@ -108,6 +112,8 @@ pub struct Own {
     pub heads: BTreeSet<String>,
     /// Keys that sign hidden blocks, former ones included. With any, a block without its signature is not the bot's.
     pub keys: Vec<SigningKey>,
+    /// Branch that proposals are for now.
+    pub base_branch: String,
 }
 
 /// What to do next, with the reason that people read.
@@ -214,21 +220,30 @@ pub fn decide(observed: &Observed, wanted: Option<&Wanted>, own: &Own, now: Time
             "a person opened a merge request from the bot's branch: the bot leaves both alone; close that one and delete the branch to get a proposal of the bot's own",
         );
     }
+    // Nothing is left to lose: forges keep what was closed, so that this is the way out where a block is of no use.
+    let is_over = !request.open && observed.branch_head.is_none();
     let Some(known) = Metadata::parse(&request.body) else {
-        return Action::leave(
-            "the proposal's hidden block is gone or damaged, so that the bot cannot know whose text it is: remove the proposal and its branch to get a fresh one",
-        );
+        return match wanted_files {
+            Some(_) if is_over => Action::Open {
+                push: true,
+                reason: "the last proposal is closed, and its hidden block and its branch are gone".into(),
+            },
+            None if is_over => Action::leave("nothing to propose"),
+            _ => Action::leave(
+                "the proposal's hidden block is gone or damaged, so that the bot cannot know whose text it is: close the proposal and delete its branch to get a fresh one",
+            ),
+        };
     };
-    if !own.keys.is_empty() && !Metadata::is_signed(&request.body, &own.keys) {
+    if !own.keys.is_empty() && !Metadata::is_signed(&request.body, &own.keys) && !is_over {
         return Action::leave(
-            "the proposal's hidden block is not signed by this bot, so that it cannot know what it wrote: remove the proposal and its branch to get a fresh one, or give the key that signed it",
+            "the proposal's hidden block is not signed by this bot, so that it cannot know what it wrote: close the proposal and delete its branch to get a fresh one, or give the key that signed it",
         );
     }
     if request.open && known.state == State::Open {
         return stop_a_quarrel(open(observed, request, &known, wanted, own, today), &known, now);
     }
     if request.open {
-        return reopened(observed, &known, wanted_files, own);
+        return reopened(observed, request, &known, wanted_files, own);
     }
     if matches!(known.state, State::Declined | State::Withdrawn) && left_over(observed, &known, own) {
         // A run was stopped before it deleted the branch. What people read stays the reason for closing it.
@@ -249,7 +264,10 @@ pub fn decide(observed: &Observed, wanted: Option<&Wanted>, own: &Own, now: Time
         },
         State::Withdrawn => match wanted_files {
             None => Action::leave("withdrawn, and there is still nothing to propose"),
-            Some(_) => again(observed, own, "the finding is back after it was withdrawn".into()),
+            Some(_) => {
+                let action = again(observed, own, "the finding is back after it was withdrawn".into());
+                stop_a_quarrel(action, &known, now)
+            }
         },
         State::Merged => match wanted_files {
             None => Action::leave("merged; the repository says all of it"),
@@ -316,12 +334,14 @@ fn open(
             reason: "a person deleted the branch without merging it".into(),
         };
     };
-    let foreign = strangers(observed, own);
-    if !foreign.is_empty() {
+    let left_there = *head == known.head || own.heads.contains(head);
+    // Of a branch without a common history only the head is known, and whether the bot left it there.
+    let is_foreign = if observed.unrelated { !left_there } else { !strangers(observed, own).is_empty() };
+    if is_foreign {
         return edited(observed, own, FOREIGN, "taking them off the branch");
     }
     let same_files = wanted.is_some_and(|wanted| wanted.files == observed.files);
-    if *head != known.head && !own.heads.contains(head) && !same_files && !merges_base_last(observed) {
+    if !left_there && !same_files && !merges_base_last(observed) {
         return edited(
             observed,
             own,
@@ -329,13 +349,8 @@ fn open(
             &format!("putting the branch back to {}", short(&known.head)),
         );
     }
-    if let Some(base) = request.base_branch.as_ref().filter(|base| **base != known.base_branch) {
-        return edited(
-            observed,
-            own,
-            &format!("a person aimed it at `{base}` instead of `{}`", known.base_branch),
-            &format!("aiming it at `{}` again", known.base_branch),
-        );
+    if let Some(stop) = aimed_elsewhere(observed, request, known, own) {
+        return stop;
     }
     if let Some(why) = silent(request, known, today) {
         return quiet(&why, wanted);
@@ -347,7 +362,27 @@ fn open(
         }
         Some(wanted) => wanted,
     };
+    if let Some(base) = request.base_branch.as_ref().filter(|base| **base != own.base_branch) {
+        let reason = format!("it is for `{base}`, and proposals are for `{}` now", own.base_branch);
+        return Action::Withdraw { reason };
+    }
     update(observed, request, known, wanted, head)
+}
+
+/// A person aimed it at a branch that proposals were never for. One that follows the default branch to a new name, as
+/// forges do, is where it was.
+fn aimed_elsewhere(
+    observed: &Observed,
+    request: &ObservedRequest,
+    known: &Metadata,
+    own: &Own,
+) -> Option<Action> {
+    let base = request.base_branch.as_ref()?;
+    if [&known.base_branch, &own.base_branch].contains(&base) {
+        return None;
+    }
+    let found = format!("a person aimed it at `{base}` instead of `{}`", own.base_branch);
+    Some(edited(observed, own, &found, &format!("aiming it at `{}` again", own.base_branch)))
 }
 
 /// The head only merges the base branch: somebody pressed the forge's button to update the branch.
@@ -383,8 +418,8 @@ fn too_small(outgrown: &[String]) -> String {
 
 /// The action, unless the text was written so often within an hour that somebody must be taking it back each time.
 fn stop_a_quarrel(action: Action, known: &Metadata, now: Timestamp) -> Action {
-    let recent = known.written.iter().filter(|at| now.duration_since(**at).as_secs() < 3_600).count();
-    let writes = matches!(action, Action::Update { .. });
+    let recent = known.written.iter().filter(|at| within_an_hour(**at, now)).count();
+    let writes = matches!(action, Action::Update { .. } | Action::Open { .. });
     if writes && recent >= MOST_WRITES_PER_HOUR {
         return Action::leave(format!(
             "stopped: it was written {recent} times within an hour, so something takes the change back each time ({})",
@@ -406,9 +441,10 @@ fn update(
     let same_files = wanted.files == observed.files;
     // The bot's own, of a run that was stopped before the text: whatever it holds is not what the text says.
     let unfinished = *head != known.head && !merges_base_last(observed);
-    let push =
-        request.conflicted || (!same_files && (!same_plan || unfinished || !observed.stale.is_empty()));
-    let must = request.conflicted || !wanted.outgrown.is_empty();
+    let push = request.conflicted
+        || observed.unrelated
+        || (!same_files && (!same_plan || unfinished || !observed.stale.is_empty()));
+    let must = request.conflicted || observed.unrelated || !wanted.outgrown.is_empty();
     if push && request.approvals > 0 && !must {
         let who = match request.approvals {
             1 => "a person".to_owned(),
@@ -424,6 +460,7 @@ fn update(
     let text = push || !same_plan || unfinished || (!same_text && !by_hand);
     let reason = match (push, text) {
         (true, _) if !wanted.outgrown.is_empty() => too_small(&wanted.outgrown),
+        (true, _) if observed.unrelated => "the base branch has another history by now".to_owned(),
         (true, _) if request.conflicted => "it could not be merged into the base branch any more".to_owned(),
         (true, _) if !same_plan => "the plan changed".to_owned(),
         (true, _) if unfinished => "the bot was stopped halfway through its last update".to_owned(),
@@ -443,9 +480,21 @@ fn update(
 }
 
 /// A person opened a closed proposal again: that is a wish, and drops a decline.
-fn reopened(observed: &Observed, known: &Metadata, wanted: Option<&Wanted>, own: &Own) -> Action {
+fn reopened(
+    observed: &Observed,
+    request: &ObservedRequest,
+    known: &Metadata,
+    wanted: Option<&Wanted>,
+    own: &Own,
+) -> Action {
     if observed.merged && known.state == State::Merged {
         return Action::RecordMerged { reason: "merged; opening it again changes nothing".into() };
+    }
+    if let Some(stop) = aimed_elsewhere(observed, request, known, own) {
+        return stop;
+    }
+    if let Some(why) = &request.held {
+        return Action::leave(format!("held: {why}"));
     }
     match wanted {
         Some(_) => {
@@ -507,8 +556,12 @@ fn declined_sentence(known: &Metadata) -> String {
 fn strangers(observed: &Observed, own: &Own) -> Vec<String> {
     let foreign = |commit: &&ObservedCommit| {
         let [author, committer] = &commit.emails;
-        let ours = own.emails.contains(author)
-            && (own.emails.contains(committer) || own.forge_emails.contains(committer));
+        // Nobody tells addresses apart by their case, and configurations are written by hand.
+        let among = |known: &BTreeSet<String>, one: &String| {
+            known.iter().any(|known| known.eq_ignore_ascii_case(one))
+        };
+        let ours = among(&own.emails, author)
+            && (among(&own.emails, committer) || among(&own.forge_emails, committer));
         !commit.merges_base && !ours
     };
     observed.commits.iter().filter(foreign).map(|commit| commit.id.clone()).collect()

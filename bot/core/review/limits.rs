@@ -50,6 +50,12 @@ pub struct Standing {
     pub made: Vec<Timestamp>,
 }
 
+/// Whether something was done within an hour of now. What lies further ahead was noted by a clock that was wrong, or by
+/// somebody who would like the bot to wait forever.
+pub fn within_an_hour(then: Timestamp, now: Timestamp) -> bool {
+    now.duration_since(then).as_secs().unsigned_abs() < 3_600
+}
+
 impl Limits {
     /// The limits of a repository that others look after too: three open, two new in an hour.
     pub fn shared() -> Self {
@@ -118,7 +124,7 @@ impl Limits {
             let open = counted(standing.n_open as usize, "open proposal");
             return Some(format!("there is room for {most} in this repository, and it has {open}"));
         }
-        let recent = standing.made.iter().filter(|made| at.duration_since(**made).as_secs() < 3_600);
+        let recent = standing.made.iter().filter(|made| within_an_hour(**made, at));
         let n_recent = u32::try_from(recent.count()).unwrap_or(u32::MAX);
         self.max_per_hour.filter(|most| n_recent >= *most).map(|most| {
             let made = counted(n_recent as usize, "new proposal");
@@ -168,6 +174,14 @@ mod tests {
         let earlier = standing(0, &["2026-03-02T09:00:00Z", "2026-03-02T09:59:00Z"]);
         assert_eq!(limits.forbid(&earlier, now, false), None);
         assert_eq!(Limits::default().forbid(&standing(99, &[]), now, false), None);
+    }
+
+    #[test]
+    fn what_a_wrong_clock_noted_holds_nothing_back() {
+        let limits = Limits::shared();
+        let now = at("2026-03-02T10:00:00Z");
+        let made = vec![at("2036-03-02T10:00:00Z"); 5];
+        assert_eq!(limits.forbid(&Standing { n_open: 0, made }, now, false), None);
     }
 
     #[test]

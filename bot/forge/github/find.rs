@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use slicewright_core::review::metadata::Metadata;
-
 use super::GitHub;
 use super::client::GraphQl;
 use super::dto::{Pull, Review, User};
 use crate::forge::remote::http::{part, retried};
 use crate::forge::remote::look::look;
-use crate::forge::{ForgeError, Found, FoundRequest, branch, held_by_label};
+use crate::forge::{ForgeError, Found, FoundRequest, branch, held_by_label, noted_head};
 
 /// Looks at a pull request that leave open whether it can be merged, before it counts as not known.
 const LOOKS_AT_MERGEABLE: usize = 2;
@@ -39,10 +37,10 @@ impl GitHub {
         if let Some((pull, by_bot)) = &pull {
             found.request = Some(self.request(pull, *by_bot, head.as_deref(), &main).await?);
             found.merged = pull.merged_at.is_some();
-            noted = Metadata::parse(&pull.text()).filter(|_| *by_bot).map(|known| known.head);
+            noted = noted_head(&pull.text()).filter(|_| *by_bot);
         }
         found.unfinished_head = self.unfinished.of(branch);
-        look(self, branch, &main, noted.as_deref(), &mut found).await?;
+        look(self, &main, noted.as_deref(), &mut found).await?;
         Ok(found)
     }
 

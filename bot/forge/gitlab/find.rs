@@ -3,11 +3,9 @@
 //! Asked again, an unchanged proposal costs three reads that say "as before": branches, merge requests, approvals.
 //! Everything else is known by the id of a commit or of an object.
 
-use slicewright_core::review::metadata::Metadata;
-
 use super::{GitLab, dto, endpoints};
 use crate::forge::remote::look::look;
-use crate::forge::{Forge as _, ForgeError, Found, FoundCommit, FoundRequest, branch};
+use crate::forge::{Forge as _, ForgeError, Found, FoundCommit, FoundRequest, branch, noted_head};
 
 /// How often a merge request is looked at again while GitLab is still finding out whether it has conflicts.
 const MOST_LOOKS: usize = 2;
@@ -25,11 +23,11 @@ impl GitLab {
         let mut found = Found { branch_head: heads.get(branch).cloned(), ..Found::default() };
         let mut noted = None;
         if let Some((request, by_bot)) = self.shown_request(branch).await? {
-            noted = Metadata::parse(request.body()).filter(|_| by_bot).map(|noted| noted.head);
+            noted = noted_head(request.body()).filter(|_| by_bot);
             found.merged = by_bot && request.state == "merged";
             found.request = Some(self.observed(request, by_bot).await?);
         }
-        look(self, branch, &main, noted.as_deref(), &mut found).await?;
+        look(self, &main, noted.as_deref(), &mut found).await?;
         if let Some(head) = found.branch_head.clone()
             && noted.is_some_and(|noted| noted != head)
             && found.request.as_ref().is_some_and(|request| request.open)

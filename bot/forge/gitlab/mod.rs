@@ -23,7 +23,7 @@ use async_trait::async_trait;
 use tokio::sync::OnceCell;
 
 use super::content::Listing;
-use super::remote::comment::say;
+use super::remote::comment::{hush, say};
 use super::remote::contents::Blobs;
 use super::remote::kept::Kept;
 use super::remote::unfinished::Unfinished;
@@ -176,6 +176,11 @@ impl Forge for GitLab {
     async fn say(&self, _branch: &str, id: &str, topic: Topic, text: Option<&str>) -> Result<(), ForgeError> {
         let _one = self.writing.lock().await;
         say(&self.comments(id).await?, topic, text).await
+    }
+
+    async fn hush(&self, _branch: &str, id: &str, topics: &[Topic]) -> Result<(), ForgeError> {
+        let _one = self.writing.lock().await;
+        hush(&self.comments(id).await?, topics).await
     }
 
     async fn identity(&self) -> Result<Identity, ForgeError> {

@@ -18,12 +18,12 @@ use std::path::PathBuf;
 use async_trait::async_trait;
 use folder::Folder;
 use serde::{Deserialize, Serialize};
-use slicewright_core::review::metadata::Metadata;
 
 use super::content::{Entry, filled, ids, is_merged, writable};
 use super::git::{Git, Signature};
 use super::{
     Commit, Forge, ForgeError, Found, FoundCommit, Identity, RequestText, Topic, Tree, branch, check_author,
+    noted_head,
 };
 
 /// Where the repository is, and who the bot is in it.
@@ -194,16 +194,9 @@ impl Local {
         let mut found = Found { request: folder.read()?, ..Found::default() };
         found.branch_head = self.git.resolve(&format!("{}^{{commit}}", Self::checked_ref(branch)?))?;
         found.unfinished_head = folder.unfinished_head()?;
-        let noted =
-            found.request.as_ref().and_then(|request| Metadata::parse(&request.body)).map(|noted| noted.head);
+        let noted = found.request.as_ref().and_then(|request| noted_head(&request.body));
         if let Some(head) = found.branch_head.clone() {
-            let change = self.change_of(&head, &main)?.ok_or_else(|| ForgeError::Failed {
-                what: format!(
-                    "branch `{branch}` of `{}` has no commit in common with the default branch",
-                    self.git.name()
-                ),
-                cause: None,
-            })?;
+            let Some(change) = self.change_of(&head, &main)? else { return Ok(found.unrelated(&head)) };
             found.commits = (self.git.log(&main, &head)?.into_iter())
                 .map(|(id, emails)| FoundCommit { id, emails, merges_base: false })
                 .collect();
@@ -213,7 +206,8 @@ impl Local {
             found.merged = is_merged(change.merged, &change.base, &head, noted.as_deref());
             found.base = Some(change.base);
         }
-        if let (false, Some(noted)) = (found.merged, noted)
+        // What a person added to it is not merged with it.
+        if let (false, true, Some(noted)) = (found.merged, found.commits.is_empty(), noted)
             && self.git.resolve(&format!("{noted}^{{commit}}"))?.is_some()
         {
             found.merged = self.change_of(&noted, &main)?.is_some_and(|change| change.merged);
@@ -279,9 +273,18 @@ impl Local {
     ///
     /// # Errors
     /// See [`Forge::write_request`].
-    pub fn write_request(&self, branch: &str, request: &RequestText) -> Result<String, ForgeError> {
+    pub fn write_request(
+        &self,
+        branch: &str,
+        open: bool,
+        request: &RequestText,
+    ) -> Result<String, ForgeError> {
         self.own_ref(branch)?;
         let folder = self.folder(branch);
+        if open && folder.read()?.is_some_and(|there| !there.open) {
+            let what = format!("the merge request of `{branch}`, closed meanwhile,");
+            return Err(ForgeError::Conflict { what });
+        }
         let path = folder.write(request)?;
         folder.forget_head()?;
         Ok(path.display().to_string())
@@ -361,11 +364,11 @@ impl Forge for Local {
     async fn write_request(
         &self,
         branch: &str,
-        _open: Option<&str>,
+        open: Option<&str>,
         request: &RequestText,
     ) -> Result<String, ForgeError> {
-        let (branch, request) = (branch.to_owned(), request.clone());
-        self.aside(move |local| local.write_request(&branch, &request)).await
+        let (branch, open, request) = (branch.to_owned(), open.is_some(), request.clone());
+        self.aside(move |local| local.write_request(&branch, open, &request)).await
     }
 
     async fn close(
@@ -384,6 +387,11 @@ impl Forge for Local {
     async fn say(&self, branch: &str, _id: &str, topic: Topic, text: Option<&str>) -> Result<(), ForgeError> {
         let (branch, text) = (branch.to_owned(), text.map(str::to_owned));
         self.aside(move |local| local.say(&branch, topic, text.as_deref())).await
+    }
+
+    async fn hush(&self, branch: &str, _id: &str, topics: &[Topic]) -> Result<(), ForgeError> {
+        let (branch, topics) = (branch.to_owned(), topics.to_vec());
+        self.aside(move |local| topics.iter().try_for_each(|topic| local.say(&branch, *topic, None))).await
     }
 
     async fn identity(&self) -> Result<Identity, ForgeError> {

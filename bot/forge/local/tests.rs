@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use slicewright_core::review::lifecycle::{self, Action, Own, Wanted};
-use slicewright_core::review::metadata::State;
+use slicewright_core::review::metadata::{Metadata, State};
 
 use super::*;
 
@@ -178,7 +178,7 @@ fn merged_is_seen_after_a_merge_a_squash_and_with_the_branch_gone() {
     for (merge, delete) in [(true, false), (true, true), (false, false), (false, true)] {
         let world = World::new();
         let id = world.publish("gpu: slice\n");
-        world.local.write_request(BRANCH, &texts("Title", &world.body(&id, State::Open))).unwrap();
+        world.local.write_request(BRANCH, false, &texts("Title", &world.body(&id, State::Open))).unwrap();
         assert!(!world.local.find(BRANCH).unwrap().merged);
         let how = if merge { "--no-ff" } else { "--squash" };
         git(&world.work, &["merge", "-q", how, BRANCH]);
@@ -197,7 +197,7 @@ fn merged_is_seen_after_a_merge_a_squash_and_with_the_branch_gone() {
 fn a_branch_deleted_or_put_back_by_a_person_is_not_merged() {
     let world = World::new();
     let id = world.publish("gpu: slice\n");
-    world.local.write_request(BRANCH, &texts("Title", &world.body(&id, State::Open))).unwrap();
+    world.local.write_request(BRANCH, false, &texts("Title", &world.body(&id, State::Open))).unwrap();
     git(&world.work, &["branch", "-q", "-f", BRANCH, "main"]);
     assert!(!world.local.find(BRANCH).unwrap().merged);
     git(&world.work, &["branch", "-q", "-D", BRANCH]);
@@ -227,7 +227,7 @@ fn the_merge_request_is_a_folder_that_people_answer_in() {
         reviewers: vec!["@ml".into()],
         ..texts("Share\nGPUs", &body)
     };
-    let path = PathBuf::from(world.local.write_request(BRANCH, &text).unwrap());
+    let path = PathBuf::from(world.local.write_request(BRANCH, false, &text).unwrap());
     let folder = path.parent().unwrap();
     assert!(folder.ends_with("slicewright__dc1__a100-40gb") && path.ends_with("body.md"));
     let shown = std::fs::read_to_string(&path).unwrap();
@@ -244,7 +244,7 @@ fn the_merge_request_is_a_folder_that_people_answer_in() {
     assert_eq!(request.body, body.trim_end());
 
     let before = [&path, &state].map(|path| std::fs::metadata(path).unwrap().modified().unwrap());
-    world.local.write_request(BRANCH, &RequestText { labels: Vec::new(), ..text }).unwrap();
+    world.local.write_request(BRANCH, false, &RequestText { labels: Vec::new(), ..text }).unwrap();
     assert_eq!(before, [&path, &state].map(|path| std::fs::metadata(path).unwrap().modified().unwrap()));
 
     // What people do: line ends of another system, a label of their own, their answer.
@@ -272,7 +272,8 @@ fn the_merge_request_is_a_folder_that_people_answer_in() {
 fn the_bot_has_one_comment_a_topic() {
     let world = World::new();
     let id = world.publish("gpu: slice\n");
-    let path = world.local.write_request(BRANCH, &texts("Title", &world.body(&id, State::Open))).unwrap();
+    let path =
+        world.local.write_request(BRANCH, false, &texts("Title", &world.body(&id, State::Open))).unwrap();
     let comment = Path::new(&path).with_file_name("comments").join("status.md");
     let say = |text| world.local.say(BRANCH, Topic::Status, text).unwrap();
     say(Some("one"));
@@ -419,7 +420,10 @@ fn pass(world: &World, wanted: Option<&Wanted>) -> Action {
                 true => world.local.publish(BRANCH, head, &commit).unwrap(),
                 false => head.unwrap().to_owned(),
             };
-            world.local.write_request(BRANCH, &texts(&wanted.title, &text(&head, State::Open))).unwrap();
+            world
+                .local
+                .write_request(BRANCH, false, &texts(&wanted.title, &text(&head, State::Open)))
+                .unwrap();
         }
         Action::Withdraw { .. } => {
             world.local.close(BRANCH, head, "Share GPUs", &text(head.unwrap(), State::Withdrawn)).unwrap();

@@ -78,10 +78,26 @@ pub(in crate::forge) async fn say(
     Ok(())
 }
 
+/// Removes the bot's comments about each of these; see [`crate::forge::Forge::hush`].
+///
+/// # Errors
+/// When the comments cannot be read or removed.
+pub(in crate::forge) async fn hush(comments: &dyn Comments, topics: &[Topic]) -> Result<(), ForgeError> {
+    let there = comments.own().await?;
+    for topic in topics.iter().filter(|topic| there.iter().any(|comment| is_about(comment, **topic))) {
+        say(comments, *topic, None).await?;
+    }
+    Ok(())
+}
+
+fn is_about(comment: &Comment, topic: Topic) -> bool {
+    comment.body.lines().next().is_some_and(|line| line.trim() == topic.mark())
+}
+
 /// The bot's comments with the topic's mark, oldest first. The mark alone can be copied by anybody.
 async fn about(comments: &dyn Comments, topic: Topic) -> Result<Vec<Comment>, ForgeError> {
     let mut own = comments.own().await?;
-    own.retain(|comment| comment.body.lines().next().is_some_and(|line| line.trim() == topic.mark()));
+    own.retain(|comment| is_about(comment, topic));
     own.sort_by_key(|comment| comment.id);
     own.dedup_by_key(|comment| comment.id);
     Ok(own)

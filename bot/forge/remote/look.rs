@@ -41,10 +41,9 @@ pub(in crate::forge) trait History: Source {
 /// `main` is the head of the default branch; `noted` the head that the bot noted in the text.
 ///
 /// # Errors
-/// When the forge does not answer, or the branch has another origin than the default branch.
+/// When the forge does not answer.
 pub(in crate::forge) async fn look(
     history: &dyn History,
-    branch: &str,
     main: &str,
     noted: Option<&str>,
     found: &mut Found,
@@ -52,11 +51,8 @@ pub(in crate::forge) async fn look(
     let head = found.branch_head.clone();
     if let Some(head) = &head {
         let Some((base, change)) = change_of(history, main, head).await? else {
-            let what = format!(
-                "branch `{branch}` of {} has no commit in common with the default branch: delete it",
-                history.name()
-            );
-            return Err(ForgeError::Failed { what, cause: None });
+            *found = std::mem::take(found).unrelated(head);
+            return Ok(());
         };
         let own = history.commits_between(main, head).await?;
         for commit in &own {
@@ -71,10 +67,9 @@ pub(in crate::forge) async fn look(
         found.merged |= is_merged(change.merged, &base, head, noted);
         found.base = Some(base);
     }
-    // What is noted in a text may be anything.
-    if let Some(noted) =
-        noted.filter(|noted| !found.merged && head.as_deref() != Some(*noted) && is_id(noted))
-    {
+    // What a person added to it is not merged with it.
+    let is_open_question = !found.merged && found.commits.is_empty();
+    if let Some(noted) = noted.filter(|noted| is_open_question && head.as_deref() != Some(*noted)) {
         let change = change_of(history, main, noted).await?;
         found.merged =
             change.is_some_and(|(base, change)| is_merged(change.merged, &base, noted, Some(noted)));

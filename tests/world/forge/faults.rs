@@ -22,7 +22,7 @@ pub(crate) enum Fault {
     /// An answer of earlier.
     Stale(Reply),
     /// Answered as ever, but a person was faster.
-    After(Box<dyn FnOnce(&mut State) + Send>),
+    After(Person),
 }
 
 /// Numbers from a seed, the same on every machine: Sebastiano Vigna's splitmix64.
@@ -65,7 +65,12 @@ pub(crate) struct Faults {
     pub(crate) late: Vec<Call>,
     /// What goes wrong with certain requests, whatever the seed says: method, part of the path, fault.
     planned: Vec<(&'static str, &'static str, Fault)>,
+    /// A person who comes before the write with this number.
+    person: Option<(u64, Person)>,
 }
+
+/// What a person does.
+pub(crate) type Person = Box<dyn FnOnce(&mut State) + Send>;
 
 impl Faults {
     pub(crate) fn new(seed: u64, per_mille: u64) -> Self {
@@ -76,7 +81,18 @@ impl Faults {
             n: 0,
             late: Vec::new(),
             planned: Vec::new(),
+            person: None,
         }
+    }
+
+    /// Nothing goes wrong, but a person is faster than the `n`th request that is no plain read, counted from 0.
+    pub(crate) fn person_before(n: u64, person: Person) -> Self {
+        Self { person: Some((n, person)), ..Self::new(0, 0) }
+    }
+
+    /// The person has come.
+    pub(crate) fn person_came(&self) -> bool {
+        self.person.is_none()
     }
 
     /// Nothing by chance; each of these goes wrong once, with the first request that has the method and the part of the
@@ -88,6 +104,14 @@ impl Faults {
     /// What goes wrong with this call, if anything.
     pub(crate) fn next(&mut self, call: &Call) -> Option<Fault> {
         self.n += 1;
+        if !call.reads()
+            && let Some((left, person)) = self.person.take()
+        {
+            match left {
+                0 => return Some(Fault::After(person)),
+                _ => self.person = Some((left - 1, person)),
+            }
+        }
         let planned =
             |(method, part, _): &(&str, &str, Fault)| call.method == *method && call.path.contains(part);
         if let Some(at) = self.planned.iter().position(planned) {

@@ -174,6 +174,11 @@ impl FakeForge {
         }
     }
 
+    /// The person of [`Faults::person_before`] has come.
+    pub(crate) fn person_came(&self) -> bool {
+        lock(&self.shared.faults).as_ref().is_none_or(Faults::person_came)
+    }
+
     /// What was asked since the last time that this was called.
     pub(crate) fn take_log(&self) -> Vec<Line> {
         std::mem::take(&mut *lock(&self.shared.log))

@@ -20,7 +20,7 @@ fn wanted() -> Wanted {
 }
 
 fn own() -> Own {
-    Own { emails: BTreeSet::from([BOT.to_owned()]), ..Own::default() }
+    Own { emails: BTreeSet::from([BOT.to_owned()]), base_branch: "main".into(), ..Own::default() }
 }
 
 fn commit(id: &str, author: &str, committer: &str) -> ObservedCommit {
@@ -476,4 +476,93 @@ fn with_a_key_only_signed_blocks_are_the_bots() {
         let action = decide(&proposed(), wanted.as_ref(), &own, NOW);
         assert!(action.code() == "leave" && action.reason().contains("not signed by this bot"), "{action:?}");
     }
+}
+
+#[test]
+fn a_closed_one_without_a_block_and_a_branch_is_over() {
+    let mut observed = closed(State::Declined);
+    if let Some(request) = &mut observed.request {
+        request.body = "The block is gone.".into();
+    }
+    check(&observed, Some(&wanted()), "open", "its hidden block and its branch are gone");
+    check(&observed, None, "leave", "nothing to propose");
+    observed.branch_head = Some(head());
+    check(&observed, Some(&wanted()), "leave", "close the proposal and delete its branch");
+}
+
+#[test]
+fn a_decline_holds_whichever_key_signed_it() {
+    let keys = vec![SigningKey::new(&[1; 32]).unwrap()];
+    let own = Own { keys, ..own() };
+    let action = decide(&closed(State::Declined), Some(&wanted()), &own, NOW);
+    assert!(action.code() == "leave" && action.reason().contains("declined on"), "{action:?}");
+    let action = decide(&closed(State::Withdrawn), Some(&wanted()), &own, NOW);
+    assert_eq!(action.code(), "open", "{action:?}");
+}
+
+#[test]
+fn the_default_branch_may_get_another_name() {
+    let own = Own { base_branch: "trunk".into(), ..own() };
+    let mut observed = proposed();
+    let action = decide(&observed, Some(&wanted()), &own, NOW);
+    assert_eq!(action.code(), "withdraw", "{action:?}");
+    assert!(action.reason().contains("it is for `main`, and proposals are for `trunk` now"), "{action:?}");
+    observed.request.as_mut().unwrap().base_branch = Some("trunk".into());
+    assert_eq!(decide(&observed, Some(&wanted()), &own, NOW).code(), "leave");
+    observed.request.as_mut().unwrap().base_branch = Some("release".into());
+    assert_eq!(decide(&observed, Some(&wanted()), &own, NOW).code(), "stop-edited");
+}
+
+#[test]
+fn writes_that_a_wrong_clock_noted_stop_nothing() {
+    let known =
+        Metadata { written: vec![NOW + jiff::SignedDuration::from_hours(99); 9], ..metadata::example() };
+    let observed = Observed { request: Some(request(known)), ..proposed() };
+    check(&observed, Some(&Wanted { fingerprint: "f2".into(), ..wanted() }), "update", "plan changed");
+}
+
+#[test]
+fn a_finding_that_comes_and_goes_opens_no_proposal_after_proposal() {
+    let mut observed = closed(State::Withdrawn);
+    let known = Metadata { state: State::Withdrawn, written: vec![NOW; 6], ..metadata::example() };
+    observed.request = Some(request(known));
+    check(&observed, Some(&wanted()), "leave", "written 6 times within an hour");
+}
+
+#[test]
+fn a_held_or_moved_one_that_is_opened_again_is_left_alone() {
+    for state in [State::Declined, State::Withdrawn] {
+        let mut observed = closed(state);
+        let request = observed.request.as_mut().unwrap();
+        request.open = true;
+        request.held = Some("it has a label".into());
+        check(&observed, Some(&wanted()), "leave", "held: it has a label");
+        check(&observed, None, "leave", "held: it has a label");
+        observed.request.as_mut().unwrap().base_branch = Some("release".into());
+        check(&observed, Some(&wanted()), "stop-edited", "aimed it at `release`");
+    }
+}
+
+#[test]
+fn addresses_are_the_same_in_any_case() {
+    let mut observed = proposed();
+    observed.commits = vec![commit(&head(), "Bot@Slicewright.INVALID", BOT)];
+    check(&observed, Some(&wanted()), "leave", "nothing differs");
+}
+
+#[test]
+fn a_history_that_was_written_anew_is_built_upon_unless_a_person_was_there() {
+    let unrelated = Observed {
+        commits: vec![commit(&head(), "", "")],
+        files: BTreeMap::new(),
+        unrelated: true,
+        ..proposed()
+    };
+    let action = checked(&unrelated, Some(&wanted()), "update", "another history");
+    check_writes(&action, true, true);
+    check(&unrelated, None, "withdraw", "no longer supports");
+    let theirs = Observed { branch_head: Some("c".repeat(40)), ..unrelated.clone() };
+    check(&theirs, Some(&wanted()), "stop-edited", "not the bot's");
+    let nothing_said = Observed { request: None, ..unrelated };
+    check(&nothing_said, Some(&wanted()), "stop-edited", "was not made by the bot");
 }
