@@ -225,8 +225,10 @@ impl<'a> Pass<'a> {
             .write_request(branch, open.map(|request| request.id.as_str()), &request)
             .await
             .with_context(|| format!("cannot write the merge request of `{branch}`"))?;
-        // Whatever stood in the way is gone: the bot writes there again.
-        self.hush(found).await;
+        if is_open(found) {
+            // Whatever stood in the way is gone: the bot writes there again.
+            self.hush(found).await;
+        }
         Ok((url, head))
     }
 
@@ -294,6 +296,7 @@ impl<'a> Pass<'a> {
             (Some(request), None) => (request.title.clone(), request.body.clone()),
             (None, _) => (String::new(), String::new()),
         };
+        self.hush(found).await;
         self.forge
             .close(branch, expected, request.map(|request| request.id.as_str()), &title, &body)
             .await
@@ -313,11 +316,11 @@ impl<'a> Pass<'a> {
         Ok(None)
     }
 
-    /// Takes away what was said about an open merge request and holds no more.
+    /// Takes away what was said and holds no more.
     async fn hush(&self, found: &Found) {
-        let Some(open) = found.request.as_ref().filter(|request| request.open) else { return };
+        let Some(request) = found.request.as_ref().filter(|request| request.by_bot) else { return };
         let topics = [Topic::Edited, Topic::Configuration, Topic::Warning];
-        if let Err(error) = self.forge.hush(self.subject.branch, &open.id, &topics).await {
+        if let Err(error) = self.forge.hush(self.subject.branch, &request.id, &topics).await {
             tracing::warn!("cannot remove a comment of `{}`: {error}", self.subject.branch);
         }
     }

@@ -312,6 +312,9 @@ pub enum Topic {
 }
 
 impl Topic {
+    /// How the mark of every topic starts.
+    const MARK: &str = "<!-- slicewright-topic:";
+
     /// One word, for the hidden mark in the comment.
     pub fn code(self) -> &'static str {
         match self {
@@ -324,7 +327,7 @@ impl Topic {
 
     /// The line that marks a comment as the bot's on this topic; no forge shows it.
     pub fn mark(self) -> String {
-        format!("<!-- slicewright-topic:{} -->", self.code())
+        format!("{}{} -->", Self::MARK, self.code())
     }
 }
 

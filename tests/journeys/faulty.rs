@@ -1,6 +1,7 @@
 //! The life of a proposal over a network and a forge on which nothing can be relied, from a seed.
 //!
-//! `SLICEWRIGHT_FAULT_SEEDS=10000 cargo test --test main faulty` runs more seeds than every test run does.
+//! `SLICEWRIGHT_FAULT_SEEDS=10000 cargo test --test main faulty` runs more seeds than every test run does;
+//! `SLICEWRIGHT_FAULT_FIRST` is the first of them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -32,11 +33,12 @@ struct Tally {
 #[test]
 fn whatever_goes_wrong_there_is_one_proposal_and_no_commit_is_lost() {
     let n_seeds = std::env::var("SLICEWRIGHT_FAULT_SEEDS").map_or(SEEDS, |text| text.parse().unwrap());
-    let (next, tally) = (AtomicU64::new(0), Tally::default());
+    let first = std::env::var("SLICEWRIGHT_FAULT_FIRST").map_or(0, |text| text.parse().unwrap());
+    let (next, tally) = (AtomicU64::new(first), Tally::default());
     let work = || {
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= n_seeds {
+            if seed >= first + n_seeds {
                 return;
             }
             let kind = if seed.is_multiple_of(2) { Kind::GitHub } else { Kind::GitLab };

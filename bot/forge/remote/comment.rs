@@ -39,7 +39,14 @@ pub(in crate::forge) async fn say(
     topic: Topic,
     text: Option<&str>,
 ) -> Result<(), ForgeError> {
-    let mut there = about(comments, topic).await?;
+    let all = comments.own().await?;
+    for double in doubles(&all) {
+        comments.delete(double).await.or_else(is_gone)?;
+    }
+    let mut there = all;
+    there.retain(|comment| is_about(comment, topic));
+    there.sort_by_key(|comment| comment.id);
+    there.truncate(1);
     if there.is_empty() && text.is_some() {
         // A list may be a moment old; a comment that is made twice is what people see.
         there = about(comments, topic).await?;
@@ -84,10 +91,31 @@ pub(in crate::forge) async fn say(
 /// When the comments cannot be read or removed.
 pub(in crate::forge) async fn hush(comments: &dyn Comments, topics: &[Topic]) -> Result<(), ForgeError> {
     let there = comments.own().await?;
+    for double in doubles(&there) {
+        comments.delete(double).await.or_else(is_gone)?;
+    }
     for topic in topics.iter().filter(|topic| there.iter().any(|comment| is_about(comment, **topic))) {
         say(comments, *topic, None).await?;
     }
     Ok(())
+}
+
+/// Comments about a topic that an older one is about: a request that arrived twice, or late, leaves them.
+fn doubles(own: &[Comment]) -> Vec<u64> {
+    let mut own: Vec<&Comment> = own.iter().filter(|comment| comment.body.starts_with(Topic::MARK)).collect();
+    own.sort_by_key(|comment| comment.id);
+    own.dedup_by_key(|comment| comment.id);
+    let mut seen = std::collections::BTreeSet::new();
+    let first_line = |comment: &Comment| comment.body.lines().next().unwrap_or_default().trim().to_owned();
+    own.into_iter().filter(|comment| !seen.insert(first_line(comment))).map(|comment| comment.id).collect()
+}
+
+/// What is not there any more needs no removing.
+fn is_gone(error: ForgeError) -> Result<(), ForgeError> {
+    match error {
+        ForgeError::NotFound { .. } => Ok(()),
+        error => Err(error),
+    }
 }
 
 fn is_about(comment: &Comment, topic: Topic) -> bool {
