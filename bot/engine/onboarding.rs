@@ -13,7 +13,8 @@ use crate::forge::Forge;
 use crate::render::{self, Onboarding};
 use crate::settings::{ClusterSettings, repo};
 
-/// What the repository gets. Its lines are comments, so that it changes nothing until people change it.
+/// What the repository gets: every setting as a comment, but for `paused: false`, so that it changes nothing until people
+/// change it.
 const FILE: &str = include_str!("../../config/repo-example.yaml");
 
 /// A repository in which nothing is proposed yet.
