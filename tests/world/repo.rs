@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use tempfile::TempDir;
 
@@ -18,6 +19,9 @@ pub(crate) const HUMAN: &str = "Robin Ops <robin@example.com>";
 /// A bare repository in a folder of its own, which goes with it.
 pub(crate) struct BareRepo {
     home: TempDir,
+    /// What git said about commits and objects by their ids, which it always says: a process for each look would be
+    /// most of a test's time.
+    known: Mutex<BTreeMap<Vec<String>, Vec<u8>>>,
 }
 
 /// One line of a branch's history.
@@ -32,7 +36,7 @@ pub(crate) struct Commit {
 impl BareRepo {
     /// A repository without a commit.
     pub(crate) fn empty() -> Self {
-        let repo = Self { home: tempfile::tempdir().unwrap() };
+        let repo = Self { home: tempfile::tempdir().unwrap(), known: Mutex::default() };
         repo.git(&["init", "--quiet", "--bare", "--initial-branch", MAIN]);
         repo
     }
@@ -208,12 +212,36 @@ impl BareRepo {
 
     /// As [`BareRepo::git`]; `None` when it fails.
     pub(crate) fn try_git(&self, arguments: &[&str]) -> Option<String> {
-        let output = self.output(arguments, &[], "");
-        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+        self.bytes(arguments, &[], b"").map(|out| String::from_utf8_lossy(&out).into_owned())
+    }
+
+    /// Runs git with bytes in and out; `None` when it fails.
+    pub(crate) fn bytes(
+        &self,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+        input: &[u8],
+    ) -> Option<Vec<u8>> {
+        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let key: Option<Vec<String>> =
+            is_fixed(arguments).then(|| arguments.iter().map(|argument| (*argument).to_owned()).collect());
+        if let Some(said) = key.as_ref().and_then(|key| known().get(key).cloned()) {
+            return Some(said);
+        }
+        let environment: Vec<_> =
+            environment.iter().map(|(name, value)| (*name, OsStr::new(*value))).collect();
+        let output = self.output(arguments, &environment, input);
+        if !output.status.success() {
+            return None;
+        }
+        if let Some(key) = key {
+            known().insert(key, output.stdout.clone());
+        }
+        Some(output.stdout)
     }
 
     fn run(&self, arguments: &[&str], environment: &[(&str, &OsStr)], input: &str) -> String {
-        let output = self.output(arguments, environment, input);
+        let output = self.output(arguments, environment, input.as_bytes());
         let complaint = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "git {}: {complaint}", arguments.join(" "));
         String::from_utf8(output.stdout).expect("git prints text here")
@@ -223,12 +251,12 @@ impl BareRepo {
         &self,
         arguments: &[&str],
         environment: &[(&str, &OsStr)],
-        input: &str,
+        input: &[u8],
     ) -> std::process::Output {
         let (name, address) = HUMAN.trim_end_matches('>').split_once(" <").expect("a name and an address");
         // 2026-01-15 08:00 UTC, a working day after the hand-made windows end.
         let time = "1768464000 +0000";
-        let mut command = Command::new("git");
+        let mut command = Command::new(git_program());
         command
             .env_clear()
             .env("PATH", std::env::var_os("PATH").expect("PATH is set"))
@@ -254,11 +282,38 @@ impl BareRepo {
             .stderr(Stdio::piped())
             .spawn()
             .expect("`git` is installed: run `tests/run`");
-        let mut stdin = child.stdin.take().expect("the input is piped");
-        std::io::Write::write_all(&mut stdin, input.as_bytes()).unwrap();
-        drop(stdin);
-        child.wait_with_output().unwrap()
+        let (mut stdin, input) = (child.stdin.take().expect("the input is piped"), input.to_vec());
+        // Beside the reading: git may print more than a pipe holds before it has read all.
+        let feeder = std::thread::spawn(move || drop(std::io::Write::write_all(&mut stdin, &input)));
+        let output = child.wait_with_output().unwrap();
+        feeder.join().unwrap();
+        output
     }
+}
+
+/// Where git is. A program without its folder, together with a `PATH` for it, makes the standard library copy the whole
+/// process for each call.
+pub(crate) fn git_program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let path = std::env::var_os("PATH").expect("PATH is set");
+        let mut places = std::env::split_paths(&path).map(|folder| folder.join("git"));
+        places.find(|place| place.is_file()).expect("`git` is installed: run `tests/run`")
+    })
+}
+
+/// Whether git is asked for what has its content for a name, so that it always says the same once it can.
+fn is_fixed(arguments: &[&str]) -> bool {
+    const READS: [&str; 7] =
+        ["cat-file", "rev-parse", "log", "ls-tree", "merge-base", "merge-tree", "rev-list"];
+    const KINDS: [&str; 3] = ["blob", "tree", "commit"];
+    let is_id = |text: &str| {
+        let id = text.split(['^', ':']).next().unwrap_or_default();
+        id.len() == 40 && id.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    let [verb, rest @ ..] = arguments else { return false };
+    let mut named = rest.iter().filter(|one| !one.starts_with('-') && !KINDS.contains(one)).peekable();
+    READS.contains(verb) && named.peek().is_some() && named.all(|one| one.split("..").all(is_id))
 }
 
 /// Paths of all files below a folder, relative to it, with `/`, sorted.

@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 
 use super::state::{Role, State};
 use super::{Call, Reply};
+use crate::world::repo::git_program;
 
 /// The repository that a call of git is about: `/acme/infra.git/info/refs` is about `acme/infra`.
 pub(crate) fn repository_of(call: &Call) -> Option<(String, String)> {
@@ -71,7 +72,7 @@ pub(crate) fn from_base64(text: &str) -> Option<Vec<u8>> {
 }
 
 fn backend(repository: &std::path::Path, call: &Call, rest: &str) -> Reply {
-    let mut command = Command::new("git");
+    let mut command = Command::new(git_program());
     let header = |name: &str| call.header(name).unwrap_or_default().to_owned();
     command
         .arg("http-backend")

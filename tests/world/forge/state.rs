@@ -298,7 +298,8 @@ impl Repository {
 
     /// Whether `branch` can be merged into `target` as it is.
     pub(crate) fn merges(&self, target: &str, branch: &str) -> bool {
-        self.git.try_git(&["merge-tree", "--write-tree", target, branch]).is_some()
+        let id = |name: &str| self.git.head(name).unwrap_or_else(|| name.to_owned());
+        self.git.try_git(&["merge-tree", "--write-tree", &id(target), &id(branch)]).is_some()
     }
 }
 

@@ -1,8 +1,5 @@
 //! Git data as GitHub's interface reads and writes it: refs, trees, blobs, commits, comparisons, archives.
 
-use std::io::Write as _;
-use std::process::{Command, Stdio};
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -13,35 +10,8 @@ use super::schema::shaped;
 use super::{not_found, refused};
 use crate::world::repo::BareRepo;
 
-/// Runs git on the repository with bytes in and out; `None` when it fails.
-pub(super) fn run(
-    repo: &BareRepo,
-    arguments: &[&str],
-    environment: &[(&str, &str)],
-    input: &[u8],
-) -> Option<Vec<u8>> {
-    let mut child = Command::new("git")
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").expect("PATH is set"))
-        .envs([("GIT_CONFIG_NOSYSTEM", "1"), ("GIT_CONFIG_GLOBAL", "/dev/null"), ("LC_ALL", "C")])
-        .env("GIT_DIR", repo.path())
-        .envs(environment.iter().copied())
-        .args(["-c", "core.quotePath=false"])
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("`git` is installed: run `tests/run`");
-    let (mut stdin, input) = (child.stdin.take().expect("piped"), input.to_vec());
-    let feeder = std::thread::spawn(move || drop(stdin.write_all(&input)));
-    let output = child.wait_with_output().unwrap();
-    feeder.join().unwrap();
-    output.status.success().then_some(output.stdout)
-}
-
 fn text(repo: &BareRepo, arguments: &[&str]) -> Option<String> {
-    let out = run(repo, arguments, &[], b"")?;
+    let out = repo.bytes(arguments, &[], b"")?;
     Some(String::from_utf8_lossy(&out).trim_end_matches('\n').to_owned())
 }
 
@@ -82,7 +52,7 @@ pub(super) fn move_branch(
         return Err("Cannot update this protected ref.");
     }
     let name = format!("refs/heads/{branch}");
-    if !run(&repository.git, &["check-ref-format", &name], &[], b"").is_some_and(|_| true) {
+    if !repository.git.bytes(&["check-ref-format", &name], &[], b"").is_some_and(|_| true) {
         return Err("Reference name is invalid.");
     }
     match after {
@@ -170,7 +140,7 @@ pub(super) fn get_tree(state: &State, path: &str, what: &str, call: &Call) -> Re
 fn listed(repo: &BareRepo, tree: &str, recursive: bool) -> Vec<Value> {
     let flags: &[&str] = if recursive { &["-r", "-t"] } else { &[] };
     let arguments = [&["ls-tree", "-l", "-z"], flags, &[tree]].concat();
-    let out = run(repo, &arguments, &[], b"").unwrap();
+    let out = repo.bytes(&arguments, &[], b"").unwrap();
     let out = String::from_utf8_lossy(&out).into_owned();
     let entry = |line: &str| {
         let (facts, path) = line.split_once('\t').unwrap();
@@ -194,7 +164,7 @@ pub(super) fn create_tree(state: &State, path: &str, call: &Call) -> Reply {
     let environment = [("GIT_INDEX_FILE", index.to_str().unwrap())];
     if let Some(base) = body["base_tree"].as_str() {
         // As the real one, a commit's tree is taken as well.
-        if run(repo, &["read-tree", base], &environment, b"").is_none() {
+        if repo.bytes(&["read-tree", base], &environment, b"").is_none() {
             return refused("base_tree is not a valid tree oid");
         }
     }
@@ -208,14 +178,14 @@ pub(super) fn create_tree(state: &State, path: &str, call: &Call) -> Reply {
         let line = match (entry["content"].as_str(), &entry["sha"]) {
             (Some(content), Value::Null) if entry.get("sha").is_none() => {
                 let out =
-                    run(repo, &["hash-object", "-w", "--no-filters", "--stdin"], &[], content.as_bytes());
+                    repo.bytes(&["hash-object", "-w", "--no-filters", "--stdin"], &[], content.as_bytes());
                 format!("{mode} {}\t{file}", String::from_utf8(out.unwrap()).unwrap().trim())
             }
             (None, Value::String(sha)) if object(repo, sha, "blob").is_some() => {
                 format!("{mode} {sha}\t{file}")
             }
             (None, Value::Null) if entry.get("sha").is_some() => {
-                let there = run(repo, &["ls-files", "--error-unmatch", "--", file], &environment, b"");
+                let there = repo.bytes(&["ls-files", "--error-unmatch", "--", file], &environment, b"");
                 if there.is_none() {
                     return refused("GitRPC::BadObjectState");
                 }
@@ -226,9 +196,9 @@ pub(super) fn create_tree(state: &State, path: &str, call: &Call) -> Reply {
         lines.push_str(&line);
         lines.push('\n');
     }
-    run(repo, &["update-index", "--add", "--replace", "--index-info"], &environment, lines.as_bytes())
+    repo.bytes(&["update-index", "--add", "--replace", "--index-info"], &environment, lines.as_bytes())
         .expect("entries of a tree");
-    let tree = run(repo, &["write-tree"], &environment, b"").unwrap();
+    let tree = repo.bytes(&["write-tree"], &environment, b"").unwrap();
     let tree = String::from_utf8(tree).unwrap().trim().to_owned();
     let entries = listed(repo, &tree, false);
     Reply::json(201, &shaped("git-tree", json!({"sha": tree, "tree": entries, "truncated": false})))
@@ -236,7 +206,7 @@ pub(super) fn create_tree(state: &State, path: &str, call: &Call) -> Reply {
 
 pub(super) fn get_blob(state: &State, path: &str, sha: &str) -> Reply {
     let repo = &state.repositories[path].git;
-    let Some(content) = run(repo, &["cat-file", "blob", sha], &[], b"") else { return not_found() };
+    let Some(content) = repo.bytes(&["cat-file", "blob", sha], &[], b"") else { return not_found() };
     // On lines, as Git and mail have it.
     let digits = STANDARD.encode(&content);
     let lines: Vec<&str> =
@@ -256,7 +226,7 @@ pub(super) fn create_blob(state: &State, path: &str, call: &Call) -> Reply {
         _ => content.as_bytes().to_vec(),
     };
     let repo = &state.repositories[path].git;
-    let out = run(repo, &["hash-object", "-w", "--no-filters", "--stdin"], &[], &content).unwrap();
+    let out = repo.bytes(&["hash-object", "-w", "--no-filters", "--stdin"], &[], &content).unwrap();
     let sha = String::from_utf8(out).unwrap().trim().to_owned();
     Reply::json(201, &shaped("short-blob", json!({"sha": sha})))
 }
@@ -358,7 +328,7 @@ pub(super) fn create_commit(state: &mut State, path: &str, user: &User, call: &C
     }
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let message = body["message"].as_str().unwrap_or_default();
-    let out = run(repo, &arguments, &environment, message.as_bytes()).expect("a commit");
+    let out = repo.bytes(&arguments, &environment, message.as_bytes()).expect("a commit");
     let sha = String::from_utf8(out).unwrap().trim().to_owned();
     Reply::json(201, &shown_commit(&facts(repo, &sha).expect("just written")))
 }
@@ -432,7 +402,7 @@ pub(super) fn download(state: &State, call: &Call, broken: &mut Vec<String>) -> 
     }
     let Some(repository) = state.repositories.get(&format!("{owner}/{name}")) else { return not_found() };
     let prefix = format!("--prefix={owner}-{name}-{}/", &sha[..7]);
-    match run(&repository.git, &["archive", "--format=tar.gz", &prefix, sha], &[], b"") {
+    match repository.git.bytes(&["archive", "--format=tar.gz", &prefix, sha], &[], b"") {
         Some(body) => Reply { status: 200, headers: Vec::new(), body },
         None => not_found(),
     }

@@ -1,12 +1,9 @@
 //! Branches, files and commits.
 
-use std::io::Write as _;
-use std::process::{Command, Stdio};
-
 use serde_json::{Value, json};
 
 use super::super::git_http::from_base64;
-use super::super::state::{Push, Repository, Role, State, time};
+use super::super::state::{Push, Role, State, time};
 use super::{Asked, Reply, by_keyset, paged, refused, shown};
 
 pub(super) fn protected(state: &State, asked: &Asked<'_>) -> Reply {
@@ -97,7 +94,7 @@ pub(super) fn archive(state: &State, asked: &Asked<'_>) -> Reply {
     let repository = asked.repository(state);
     let commit = asked.call.asked("sha").unwrap_or(&repository.default_branch);
     let prefix = format!("--prefix=infra-{commit}/");
-    match git(repository, &["archive", "--format=tar.gz", &prefix, commit], &[], b"") {
+    match repository.git.bytes(&["archive", "--format=tar.gz", &prefix, commit], &[], b"") {
         Some(packed) => Reply { status: 200, headers: Vec::new(), body: packed }
             .with("content-type", "application/octet-stream"),
         None => refused(404, "404 File Not Found"),
@@ -105,7 +102,7 @@ pub(super) fn archive(state: &State, asked: &Asked<'_>) -> Reply {
 }
 
 pub(super) fn blob(state: &State, asked: &Asked<'_>) -> Reply {
-    match git(asked.repository(state), &["cat-file", "blob", asked.part(2)], &[], b"") {
+    match asked.repository(state).git.bytes(&["cat-file", "blob", asked.part(2)], &[], b"") {
         Some(content) => {
             Reply { status: 200, headers: Vec::new(), body: content }.with("content-type", "text/plain")
         }
@@ -177,8 +174,9 @@ pub(super) fn create_commit(state: &mut State, asked: &Asked<'_>, broken: &mut V
     drop(std::fs::remove_file(&index));
     let index = index.to_string_lossy().into_owned();
     let index = [("GIT_INDEX_FILE", index.as_str())];
-    let run =
-        |arguments: &[&str], input: &[u8]| git(repository, arguments, &index, input).expect("git does it");
+    let run = |arguments: &[&str], input: &[u8]| {
+        repository.git.bytes(arguments, &index, input).expect("git does it")
+    };
     run(&["read-tree", parent], b"");
     for action in body["actions"].as_array().unwrap_or(&Vec::new()) {
         let path = text(action, "file_path");
@@ -220,8 +218,10 @@ pub(super) fn create_commit(state: &mut State, asked: &Asked<'_>, broken: &mut V
         ("GIT_COMMITTER_DATE", &date),
     ];
     let arguments = ["commit-tree", &tree, "-p", parent, "-F", "-"];
-    let made =
-        git(repository, &arguments, &who, text(&body, "commit_message").as_bytes()).expect("git does it");
+    let made = repository
+        .git
+        .bytes(&arguments, &who, text(&body, "commit_message").as_bytes())
+        .expect("git does it");
     let made = String::from_utf8_lossy(&made).trim().to_owned();
     repository.git.git(&["update-ref", &format!("refs/heads/{branch}"), &made]);
     Reply::json(201, &shown::commit(state, repository, &made).expect("just made"))
@@ -264,25 +264,4 @@ pub(super) fn pushes(state: &State, asked: &Asked<'_>) -> Reply {
 
 fn text<'a>(value: &'a Value, name: &str) -> &'a str {
     value[name].as_str().unwrap_or_default()
-}
-
-/// Runs git with bytes in and out; `None` when it fails.
-fn git(repository: &Repository, arguments: &[&str], env: &[(&str, &str)], input: &[u8]) -> Option<Vec<u8>> {
-    let mut child = Command::new("git")
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").expect("PATH is set"))
-        .envs([("GIT_CONFIG_NOSYSTEM", "1"), ("GIT_CONFIG_GLOBAL", "/dev/null"), ("LC_ALL", "C")])
-        .env("GIT_DIR", repository.git.path())
-        .envs(env.iter().copied())
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("`git` is installed");
-    let (mut stdin, input) = (child.stdin.take().expect("piped"), input.to_vec());
-    let feeder = std::thread::spawn(move || drop(stdin.write_all(&input)));
-    let output = child.wait_with_output().unwrap();
-    feeder.join().unwrap();
-    output.status.success().then_some(output.stdout)
 }
