@@ -13,6 +13,8 @@ mod world;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use slicewright::engine::pass::{Pass, Ready, Subject};
@@ -30,6 +32,8 @@ const N_REPOSITORIES: usize = 200;
 const N_POOLS: usize = 20;
 /// Files of each repository, of 3 KiB each.
 const N_FILES: usize = 200;
+/// Where the forge is, for the process of the bot.
+const URL: &str = "SLICEWRIGHT_BENCH_FORGE";
 const EMAIL: &str = "bot@slicewright.invalid";
 /// Repositories that are looked at at once.
 const AT_ONCE: usize = 4;
@@ -155,72 +159,100 @@ async fn look(forge: &dyn Forge) {
         };
         let ready = ready(pool);
         let pass = Pass::new(forge, subject, &identity, Some(&ready), None);
-        let found = forge.find(&branch(pool)).await.unwrap();
+        let found = forge.find(&branch(pool), &base_commit).await.unwrap();
         let action = pass.decide(&found);
-        assert_eq!(action.reason(), "nothing differs", "{action:?}");
+        let done = pass.carry_out(&found, action).await.unwrap();
+        assert_eq!(done.action.reason(), "nothing differs", "{:?}", done.action);
     }
 }
 
-/// Memory of this process, in MiB: the forge's own with it.
+/// Memory of this process, in MiB.
 fn memory_mib() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1_024.0
 }
 
-fn main() {
-    let fake = forge();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+/// One bot a repository.
+fn bots(url: &str) -> Vec<Box<dyn Forge>> {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("token"), TOKEN).unwrap();
     let settings = Settings {
         name: "forge".to_owned(),
         kind: RemoteKind::GitHub,
-        url: Some(fake.url()),
+        url: Some(url.to_owned()),
         token_file: Some(home.path().join("token")),
         timeout_seconds: Some(120),
         former_emails: vec![EMAIL.to_owned()],
         ..Settings::default()
     };
+    let bot = |n| {
+        let target = Target {
+            repository: path(n),
+            branch_prefix: "slicewright".to_owned(),
+            author_name: "Slicewright".to_owned(),
+            author_email: EMAIL.to_owned(),
+            ..Target::default()
+        };
+        connect(&settings, target).unwrap()
+    };
+    (0..N_REPOSITORIES).map(bot).collect()
+}
+
+/// The bot, in a process of its own: its memory is not the forge's. A line comes in for each look, and one goes out after
+/// it: seconds, and MiB that the bot has more than before the first.
+fn look_when_told(url: &str) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let inside = runtime.enter();
-    let bots: Vec<Box<dyn Forge>> = (0..N_REPOSITORIES)
-        .map(|n| {
-            let target = Target {
-                repository: path(n),
-                branch_prefix: "slicewright".to_owned(),
-                author_name: "Slicewright".to_owned(),
-                author_email: EMAIL.to_owned(),
-                ..Target::default()
-            };
-            connect(&settings, target).unwrap()
-        })
-        .collect();
+    let bots = bots(url);
     drop(inside);
-    let n_proposals = (N_REPOSITORIES * N_POOLS) as f64;
-    let content_mib = (N_REPOSITORIES * N_FILES * content(0, "nvidia.com/gpu").len()) as f64 / 1_048_576.0;
-    println!(
-        "{N_REPOSITORIES} repositories of {N_FILES} files ({content_mib:.0} MiB), {N_POOLS} proposals each"
-    );
     let before = memory_mib();
-    for round in ["first look", "second look, nothing changed"] {
-        fake.take_log();
-        fake.take_busy();
+    for _ in std::io::stdin().lines() {
         let started = Instant::now();
         runtime.block_on(async {
             use futures_util::StreamExt as _;
             futures_util::stream::iter(&bots).for_each_concurrent(AT_ONCE, |bot| look(bot.as_ref())).await;
         });
-        let wall = started.elapsed().as_secs_f64();
+        println!("{} {}", started.elapsed().as_secs_f64(), memory_mib() - before);
+    }
+}
+
+fn main() {
+    if let Ok(url) = std::env::var(URL) {
+        return look_when_told(&url);
+    }
+    let fake = forge();
+    let n_proposals = (N_REPOSITORIES * N_POOLS) as f64;
+    let content_mib = (N_REPOSITORIES * N_FILES * content(0, "nvidia.com/gpu").len()) as f64 / 1_048_576.0;
+    println!(
+        "{N_REPOSITORIES} repositories of {N_FILES} files ({content_mib:.0} MiB), {N_POOLS} proposals each"
+    );
+    let mut bot = Command::new(std::env::current_exe().unwrap())
+        .env(URL, fake.url())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut tell, mut told) =
+        (bot.stdin.take().unwrap(), BufReader::new(bot.stdout.take().unwrap()).lines());
+    for round in ["first look", "second look, nothing changed"] {
+        fake.take_log();
+        fake.take_busy();
+        writeln!(tell).unwrap();
+        let line = told.next().expect("the bot went on").unwrap();
+        let (wall, memory) = line.split_once(' ').unwrap();
+        let (wall, memory): (f64, f64) = (wall.parse().unwrap(), memory.parse().unwrap());
         let log = fake.take_log();
         let unchanged = log.iter().filter(|line| line.status == 304).count();
         println!(
             "{round}: {:.2} requests a proposal, {:.2} of them answered with 304; {wall:.1} s, {:.2} times the forge's own time; \
-             {:.0} MiB more, {:.2} times the files",
+             {memory:.0} MiB more, {:.2} times the files",
             log.len() as f64 / n_proposals,
             unchanged as f64 / n_proposals,
             wall / fake.take_busy(),
-            memory_mib() - before,
-            (memory_mib() - before) / content_mib,
+            memory / content_mib,
         );
     }
+    drop(tell);
+    bot.wait().unwrap();
 }

@@ -67,7 +67,8 @@ impl Engine {
             keys: &self.signing_keys,
         };
         let pass = Pass::new(forge, subject, &identity, Some(&ready), None);
-        let found = forge.find(&branch).await.with_context(|| format!("cannot look at branch `{branch}`"))?;
+        let found = forge.find(&branch, &base_commit).await;
+        let found = found.with_context(|| format!("cannot look at branch `{branch}`"))?;
         let open = found.request.as_ref().is_some_and(|request| request.open);
         // Without its block a closed one says no as well.
         let declined = found.request.as_ref().is_some_and(|request| request.by_bot)

@@ -140,8 +140,9 @@ impl<'a> Pass<'a> {
             return Ok(Done { action, url });
         }
         let branch = self.subject.branch;
-        let fresh =
-            self.forge.find(branch).await.with_context(|| format!("cannot look at branch `{branch}`"))?;
+        let main = self.forge.head().await.context("cannot read the default branch")?;
+        let fresh = self.forge.find(branch, &main).await;
+        let fresh = fresh.with_context(|| format!("cannot look at branch `{branch}`"))?;
         let action = if fresh == *found { action } else { self.second_thought(action, &fresh) };
         match self.act(&fresh, &action).await {
             Ok(written) => Ok(Done { action, url: written.or(url) }),

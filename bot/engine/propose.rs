@@ -125,7 +125,7 @@ impl Engine {
             let tally = standings.entry(settings.repository.place()).or_default();
             let limits = self.settings().limits_of(&settings.repository).narrowed(&repo.proposals);
             let mut room = Room { limits, tally };
-            self.count_others(settings, forge.as_ref(), &mut room)
+            self.count_others(settings, &run, &mut room)
                 .await
                 .with_context(|| format!("cluster `{}`", settings.name))?;
             let pools = self.propose_pools(&run, room).await?;
@@ -148,7 +148,7 @@ impl Engine {
     async fn count_others(
         &self,
         settings: &ClusterSettings,
-        forge: &dyn Forge,
+        run: &Run<'_>,
         room: &mut Room<'_>,
     ) -> anyhow::Result<()> {
         if room.limits.max_open.is_none() && room.limits.max_per_hour.is_none() {
@@ -162,8 +162,7 @@ impl Engine {
             let meets = self.meets_another(&other.name);
             for branch in branches(self.settings().branch_prefix(), pools, meets).values() {
                 if !room.tally.counted.contains(branch) {
-                    let found = forge.find(branch).await;
-                    room.count(branch, &found.with_context(|| format!("cannot look at branch `{branch}`"))?);
+                    room.count(branch, &run.find(branch).await?);
                 }
             }
         }
@@ -195,8 +194,7 @@ impl Engine {
         }
         let mut there = BTreeMap::new();
         for (pool, branch) in &branches {
-            let found =
-                run.forge.find(branch).await.with_context(|| format!("cannot look at branch `{branch}`"))?;
+            let found = run.find(branch).await?;
             room.count(branch, &found);
             there.insert(pool, found);
         }
@@ -292,6 +290,14 @@ struct Run<'a> {
     labels: Vec<String>,
     dialect: Dialect,
     wishes: &'a Wishes,
+}
+
+impl Run<'_> {
+    /// What is there for a branch, beside the commit that was read.
+    async fn find(&self, branch: &str) -> anyhow::Result<Found> {
+        let found = self.forge.find(branch, &self.analysis.snapshot.commit).await;
+        found.with_context(|| format!("cannot look at branch `{branch}`"))
+    }
 }
 
 /// One pool, its branch, and what is there.

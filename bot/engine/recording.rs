@@ -355,7 +355,7 @@ impl Forge for ReplayedForge {
         Err(ForgeError::NotFound { what: format!("commit {commit} in the recording") })
     }
 
-    async fn find(&self, branch: &str) -> Result<Found, ForgeError> {
+    async fn find(&self, branch: &str, _: &str) -> Result<Found, ForgeError> {
         Ok(self.cluster.found.get(branch).cloned().unwrap_or_default())
     }
 
@@ -421,8 +421,8 @@ impl Forge for RecordingForge {
         Ok(tree)
     }
 
-    async fn find(&self, branch: &str) -> Result<Found, ForgeError> {
-        let found = self.forge.find(branch).await?;
+    async fn find(&self, branch: &str, main: &str) -> Result<Found, ForgeError> {
+        let found = self.forge.find(branch, main).await?;
         self.keep(|kept| {
             kept.found.insert(branch.to_owned(), found.clone());
         });

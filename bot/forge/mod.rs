@@ -352,11 +352,12 @@ pub trait Forge: Send + Sync {
     /// When the commit is not there or cannot be read in full.
     async fn read_tree(&self, commit: &str) -> Result<Tree, ForgeError>;
 
-    /// What is there for `branch`.
+    /// What is there for `branch`, beside `main`, a commit of the default branch: one pass holds everything against the
+    /// same.
     ///
     /// # Errors
     /// When it cannot be read in full; the caller then treats the branch as edited by a person.
-    async fn find(&self, branch: &str) -> Result<Found, ForgeError>;
+    async fn find(&self, branch: &str, main: &str) -> Result<Found, ForgeError>;
 
     /// Sets `branch` to one commit on its base, if its head still is `expected_head` (`None`: does not exist).
     /// Returns the commit id. A branch that holds this very commit already (base, message and files) is left as it is;

@@ -123,8 +123,12 @@ impl Story {
         self.state().infra().git.head(branch)
     }
 
+    async fn look(&self) -> Result<Found, ForgeError> {
+        self.bot.find(BRANCH, &self.bot.head().await?).await
+    }
+
     fn find(&self) -> Found {
-        self.done(self.bot.find(BRANCH)).unwrap()
+        self.done(self.look()).unwrap()
     }
 
     fn tree(&self) -> Tree {

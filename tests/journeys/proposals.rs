@@ -60,6 +60,19 @@ fn a_bot_without_memory_goes_on_where_it_was() {
     });
 }
 
+/// What a bot does all day: beside where the default branch stands, at most three reads for each proposal, none of which
+/// counts against a limit.
+#[test]
+fn an_unchanged_proposal_costs_three_answers_that_say_as_before() {
+    on_forges_with_people(|stage| {
+        opened(stage);
+        stage.fake().take_log();
+        stage.pass(Some(&ready(SLICE)));
+        let asked = stage.fake().take_log();
+        assert!(asked.len() <= 4 && asked.iter().all(|line| line.status == 304), "{asked:?}");
+    });
+}
+
 /// fluxcd/image-automation-controller#203: a bot that pushes equal trees makes a loop of commits.
 #[test]
 fn other_evidence_rewrites_the_text_and_leaves_the_branch() {

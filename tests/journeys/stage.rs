@@ -255,7 +255,7 @@ impl Stage {
             keys: &[],
         };
         let pass = Pass::new(forge, subject, &identity, ready.as_ref(), None);
-        let found = forge.find(BRANCH).await?;
+        let found = forge.find(BRANCH, &base_commit).await?;
         let action = pass.decide(&found);
         meanwhile();
         pass.carry_out(&found, action).await
@@ -275,7 +275,8 @@ impl Stage {
     /// What the bot finds now.
     pub(super) fn find(&self) -> Found {
         let forge = self.forge.as_deref().expect("there is a bot");
-        self.runtime.block_on(forge.find(BRANCH)).unwrap()
+        let find = async { forge.find(BRANCH, &forge.head().await?).await };
+        self.runtime.block_on(find).unwrap()
     }
 
     /// Checks what a pass does, and that another one does nothing.

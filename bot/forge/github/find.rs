@@ -27,20 +27,19 @@ pub(super) struct Standing {
 }
 
 impl GitHub {
-    pub(super) async fn found(&self, branch: &str) -> Result<Found, ForgeError> {
+    pub(super) async fn found(&self, branch: &str, main: &str) -> Result<Found, ForgeError> {
         branch::check(branch)?;
-        let main = self.base_head().await?;
         let head = self.branch_head(branch).await?;
         let pull = self.pull_of(branch).await?;
         let mut found = Found { branch_head: head.clone(), ..Found::default() };
         let mut noted = None;
         if let Some((pull, by_bot)) = &pull {
-            found.request = Some(self.request(pull, *by_bot, head.as_deref(), &main).await?);
+            found.request = Some(self.request(pull, *by_bot, head.as_deref(), main).await?);
             found.merged = pull.merged_at.is_some();
             noted = noted_head(&pull.text()).filter(|_| *by_bot);
         }
         found.unfinished_head = self.unfinished.of(branch);
-        look(self, &main, noted.as_deref(), &mut found).await?;
+        look(self, main, noted.as_deref(), &mut found).await?;
         Ok(found)
     }
 

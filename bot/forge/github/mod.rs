@@ -28,7 +28,7 @@ use std::sync::atomic::AtomicBool;
 use async_trait::async_trait;
 use tokio::sync::OnceCell;
 
-use super::remote::comment::{hush, say};
+use super::remote::comment::Quiet;
 use super::remote::contents::Blobs;
 use super::remote::kept::Kept;
 use super::remote::unfinished::Unfinished;
@@ -67,6 +67,7 @@ pub(super) struct GitHub {
     /// A run that ends loses them. A later one knows such a branch for the bot's where it holds what is wanted still, and
     /// leaves it to people where it does not.
     unfinished: Unfinished,
+    quiet: Quiet,
     /// GitHub asks to write one thing at a time.
     writing: tokio::sync::Mutex<()>,
 }
@@ -92,6 +93,7 @@ impl GitHub {
             standings: Kept::new(KEPT_STANDINGS),
             refs_by_rest: AtomicBool::new(false),
             unfinished: Unfinished::default(),
+            quiet: Quiet::default(),
             writing: tokio::sync::Mutex::new(()),
         })
     }
@@ -116,8 +118,8 @@ impl Forge for GitHub {
         self.whole_tree(commit).await
     }
 
-    async fn find(&self, branch: &str) -> Result<Found, ForgeError> {
-        self.found(branch).await
+    async fn find(&self, branch: &str, main: &str) -> Result<Found, ForgeError> {
+        self.found(branch, main).await
     }
 
     async fn publish(
@@ -154,12 +156,12 @@ impl Forge for GitHub {
 
     async fn say(&self, _branch: &str, id: &str, topic: Topic, text: Option<&str>) -> Result<(), ForgeError> {
         let _turn = self.writing.lock().await;
-        say(&self.comments(id).await?, topic, text).await
+        self.quiet.say(id, &self.comments(id).await?, topic, text).await
     }
 
     async fn hush(&self, _branch: &str, id: &str, topics: &[Topic]) -> Result<(), ForgeError> {
         let _turn = self.writing.lock().await;
-        hush(&self.comments(id).await?, topics).await
+        self.quiet.hush(id, &self.comments(id).await?, topics).await
     }
 
     async fn identity(&self) -> Result<Identity, ForgeError> {

@@ -10,7 +10,7 @@ use gitlab::api::projects::merge_requests::approvals::MergeRequestApprovals;
 use gitlab::api::projects::merge_requests::notes::MergeRequestNotes;
 use gitlab::api::projects::merge_requests::{MergeRequest, MergeRequestScope, MergeRequests};
 use gitlab::api::projects::protected_branches::ProtectedBranches;
-use gitlab::api::projects::repository::branches::{Branch, Branches};
+use gitlab::api::projects::repository::branches::Branch;
 use gitlab::api::projects::repository::commits::{Commit, Commits, CommitsOrder};
 use gitlab::api::projects::repository::{Archive, ArchiveFormat};
 use gitlab::api::users::{CurrentUser, Users};
@@ -101,16 +101,6 @@ pub(super) fn protected_branches(project: u64) -> Result<Asked, ForgeError> {
 /// One branch.
 pub(super) fn branch(project: u64, name: &str) -> Result<Asked, ForgeError> {
     built(Branch::builder().project(project).branch(name.to_owned()).build())
-}
-
-/// The branches with these names, in one answer. A server that does not know the parameter lists all of them.
-pub(super) fn branches(project: u64, names: &[&str]) -> Result<Asked, ForgeError> {
-    let plain = |c: char| c.is_alphanumeric() || "-_/".contains(c);
-    let literal = |name: &&str| -> String {
-        name.chars().map(|c| if plain(c) { c.to_string() } else { format!("\\{c}") }).collect()
-    };
-    let names: Vec<String> = names.iter().map(literal).collect();
-    built(Branches::builder().project(project).regex(format!("^({})$", names.join("|"))).build())
 }
 
 /// Deletes a branch, whatever its head is.
@@ -232,13 +222,5 @@ mod tests {
         assert_eq!(path, "projects/7/repository/branches/slicewright%2Fdc1%2Fa%23b");
         let path = branch(7, "slicewright/dc1/a#b").unwrap().endpoint().into_owned();
         assert_eq!(path, "projects/7/repository/branches/slicewright%2Fdc1%2Fa%23b");
-    }
-
-    #[test]
-    fn branches_are_asked_for_by_their_whole_names() {
-        let mut url = reqwest::Url::parse("https://gitlab.example.com/").unwrap();
-        branches(7, &["main", "v1.2/x"]).unwrap().parameters().add_to_url(&mut url);
-        let asked: Vec<_> = url.query_pairs().into_owned().collect();
-        assert_eq!(asked, [("regex".to_owned(), r"^(main|v1\.2/x)$".to_owned())]);
     }
 }

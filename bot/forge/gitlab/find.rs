@@ -1,6 +1,6 @@
 //! What is there of a proposal.
 //!
-//! Asked again, an unchanged proposal costs three reads that say "as before": branches, merge requests, approvals.
+//! Asked again, an unchanged proposal costs three reads that say "as before": branch, merge requests, approvals.
 //! Everything else is known by the id of a commit or of an object.
 
 use super::{GitLab, dto, endpoints};
@@ -12,22 +12,17 @@ const MOST_LOOKS: usize = 2;
 
 impl GitLab {
     /// What is there for `branch`.
-    pub(super) async fn proposal(&self, branch: &str) -> Result<Found, ForgeError> {
+    pub(super) async fn proposal(&self, branch: &str, main: &str) -> Result<Found, ForgeError> {
         branch::check(branch)?;
-        let main_name = self.base_branch().await?;
-        let heads = self.heads(&[&main_name, branch]).await?;
-        let main = heads
-            .get(&main_name)
-            .cloned()
-            .ok_or_else(|| ForgeError::NotFound { what: self.on(&format!("branch `{main_name}`")) })?;
-        let mut found = Found { branch_head: heads.get(branch).cloned(), ..Found::default() };
+        let branch_head = self.branch(branch).await?.map(|branch| branch.commit.id);
+        let mut found = Found { branch_head, ..Found::default() };
         let mut noted = None;
         if let Some((request, by_bot)) = self.shown_request(branch).await? {
             noted = noted_head(request.body()).filter(|_| by_bot);
             found.merged = by_bot && request.state == "merged";
             found.request = Some(self.observed(request, by_bot).await?);
         }
-        look(self, &main, noted.as_deref(), &mut found).await?;
+        look(self, main, noted.as_deref(), &mut found).await?;
         if let Some(head) = found.branch_head.clone()
             && noted.is_some_and(|noted| noted != head)
             && found.request.as_ref().is_some_and(|request| request.open)

@@ -23,7 +23,7 @@ use async_trait::async_trait;
 use tokio::sync::OnceCell;
 
 use super::content::Listing;
-use super::remote::comment::{hush, say};
+use super::remote::comment::Quiet;
 use super::remote::contents::Blobs;
 use super::remote::kept::Kept;
 use super::remote::unfinished::Unfinished;
@@ -53,6 +53,7 @@ pub(super) struct GitLab {
     blobs: Blobs,
     commits: Kept<Vec<dto::Commit>>,
     unfinished: Unfinished,
+    quiet: Quiet,
     /// One write at a time, as GitLab asks.
     writing: tokio::sync::Mutex<()>,
 }
@@ -72,6 +73,7 @@ impl GitLab {
             blobs: Blobs::default(),
             commits: Kept::new(MOST_COMMITS),
             unfinished: Unfinished::default(),
+            quiet: Quiet::default(),
             writing: tokio::sync::Mutex::new(()),
         })
     }
@@ -119,8 +121,8 @@ impl Forge for GitLab {
         self.tree(commit).await
     }
 
-    async fn find(&self, branch: &str) -> Result<Found, ForgeError> {
-        self.proposal(branch).await
+    async fn find(&self, branch: &str, main: &str) -> Result<Found, ForgeError> {
+        self.proposal(branch, main).await
     }
 
     async fn publish(
@@ -175,12 +177,12 @@ impl Forge for GitLab {
 
     async fn say(&self, _branch: &str, id: &str, topic: Topic, text: Option<&str>) -> Result<(), ForgeError> {
         let _one = self.writing.lock().await;
-        say(&self.comments(id).await?, topic, text).await
+        self.quiet.say(id, &self.comments(id).await?, topic, text).await
     }
 
     async fn hush(&self, _branch: &str, id: &str, topics: &[Topic]) -> Result<(), ForgeError> {
         let _one = self.writing.lock().await;
-        hush(&self.comments(id).await?, topics).await
+        self.quiet.hush(id, &self.comments(id).await?, topics).await
     }
 
     async fn identity(&self) -> Result<Identity, ForgeError> {

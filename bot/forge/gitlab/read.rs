@@ -1,6 +1,5 @@
 //! The project, its branches, its commits and its files.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -44,16 +43,6 @@ impl GitLab {
         let project = self.project().await?.id;
         let what = self.on(&format!("reading branch `{name}`"));
         self.client.find(&what, &endpoints::branch(project, name)?).await
-    }
-
-    /// Heads of branches in one look, by name; those that are not there are missing.
-    pub(super) async fn heads(&self, names: &[&str]) -> Result<BTreeMap<String, String>, ForgeError> {
-        let project = self.project().await?.id;
-        let what = self.on("reading branches");
-        let branches: Vec<dto::Branch> =
-            self.client.list(&what, &endpoints::branches(project, names)?).await?;
-        let asked = branches.into_iter().filter(|branch| names.contains(&branch.name.as_str()));
-        Ok(asked.map(|branch| (branch.name, branch.commit.id)).collect())
     }
 
     /// One commit, if it is there.

@@ -188,16 +188,15 @@ impl Local {
     ///
     /// # Errors
     /// See [`Forge::find`].
-    pub fn find(&self, branch: &str) -> Result<Found, ForgeError> {
-        let main = self.head()?;
+    pub fn find(&self, branch: &str, main: &str) -> Result<Found, ForgeError> {
         let folder = self.folder(branch);
         let mut found = Found { request: folder.read()?, ..Found::default() };
         found.branch_head = self.git.resolve(&format!("{}^{{commit}}", Self::checked_ref(branch)?))?;
         found.unfinished_head = folder.unfinished_head()?;
         let noted = found.request.as_ref().and_then(|request| noted_head(&request.body));
         if let Some(head) = found.branch_head.clone() {
-            let Some(change) = self.change_of(&head, &main)? else { return Ok(found.unrelated(&head)) };
-            found.commits = (self.git.log(&main, &head)?.into_iter())
+            let Some(change) = self.change_of(&head, main)? else { return Ok(found.unrelated(&head)) };
+            found.commits = (self.git.log(main, &head)?.into_iter())
                 .map(|(id, emails)| FoundCommit { id, emails, merges_base: false })
                 .collect();
             let mut contents = self.git.blobs(&ids(&change.files))?;
@@ -210,7 +209,7 @@ impl Local {
         if let (false, true, Some(noted)) = (found.merged, found.commits.is_empty(), noted)
             && self.git.resolve(&format!("{noted}^{{commit}}"))?.is_some()
         {
-            found.merged = self.change_of(&noted, &main)?.is_some_and(|change| change.merged);
+            found.merged = self.change_of(&noted, main)?.is_some_and(|change| change.merged);
         }
         Ok(found)
     }
@@ -345,9 +344,9 @@ impl Forge for Local {
         self.aside(move |local| local.read_tree(&commit)).await
     }
 
-    async fn find(&self, branch: &str) -> Result<Found, ForgeError> {
-        let branch = branch.to_owned();
-        self.aside(move |local| local.find(&branch)).await
+    async fn find(&self, branch: &str, main: &str) -> Result<Found, ForgeError> {
+        let (branch, main) = (branch.to_owned(), main.to_owned());
+        self.aside(move |local| local.find(&branch, &main)).await
     }
 
     async fn publish(

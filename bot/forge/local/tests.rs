@@ -35,6 +35,14 @@ impl World {
         Self { _folder: folder, work, local }
     }
 
+    fn look(&self) -> Result<Found, ForgeError> {
+        self.local.find(BRANCH, &self.local.head().unwrap())
+    }
+
+    fn find(&self) -> Found {
+        self.look().unwrap()
+    }
+
     /// Where the state of the branch's merge request is.
     fn state_file(&self) -> PathBuf {
         self.local.settings.requests.join(BRANCH.replace('/', "__")).join("state.json")
@@ -49,7 +57,7 @@ impl World {
     }
 
     fn publish(&self, content: &str) -> String {
-        let head = self.local.find(BRANCH).unwrap().branch_head;
+        let head = self.find().branch_head;
         self.local.publish(BRANCH, head.as_deref(), &self.commit(content)).unwrap()
     }
 
@@ -98,7 +106,7 @@ fn git(folder: &Path, args: &[&str]) -> String {
 fn publishes_one_commit_and_the_work_tree_is_left_alone() {
     let world = World::new();
     let id = world.publish("gpu: slice\n");
-    let found = world.local.find(BRANCH).unwrap();
+    let found = world.find();
     assert_eq!(found.branch_head.as_deref(), Some(id.as_str()));
     assert_eq!(found.commits.len(), 1);
     assert_eq!(found.commits[0].emails, ["slicewright@localhost.invalid"; 2].map(str::to_owned));
@@ -126,7 +134,7 @@ fn an_update_replaces_the_commit() {
     let first = world.publish("gpu: slice\n");
     let second = world.publish("gpu: other\n");
     assert_ne!(first, second);
-    let found = world.local.find(BRANCH).unwrap();
+    let found = world.find();
     assert_eq!(found.commits.iter().map(|commit| commit.id.as_str()).collect::<Vec<_>>(), [second.as_str()]);
 }
 
@@ -140,7 +148,7 @@ fn files_are_added_and_removed_and_keep_their_mode() {
         ("run.sh".into(), Some(b"#!/bin/bash\n".to_vec())),
     ]);
     let id = world.local.publish(BRANCH, None, &commit).unwrap();
-    assert_eq!(world.local.find(BRANCH).unwrap().changed, commit.files);
+    assert_eq!(world.find().changed, commit.files);
     let listing = git(&world.work, &["ls-tree", "-r", &id]);
     assert!(listing.contains("100755 blob") && !listing.contains("a.yaml"), "{listing}");
 }
@@ -150,14 +158,14 @@ fn a_persons_commit_is_seen_and_never_overwritten() {
     let world = World::new();
     let id = world.publish("gpu: slice\n");
     world.person_commits(BRANCH, "apps/a.yaml", "gpu: mine\n");
-    let found = world.local.find(BRANCH).unwrap();
+    let found = world.find();
     assert_eq!(found.commits.len(), 2);
     assert_eq!(found.commits[1].emails, ["ann@example.invalid"; 2].map(str::to_owned));
     let error = world.local.publish(BRANCH, Some(&id), &world.commit("gpu: again\n")).unwrap_err();
     assert!(matches!(error, ForgeError::Conflict { .. }), "{error}");
     let error = world.local.close(BRANCH, Some(&id), "t", &world.body(&id, State::Withdrawn)).unwrap_err();
     assert!(matches!(error, ForgeError::Conflict { .. }), "{error}");
-    assert_eq!(world.local.find(BRANCH).unwrap(), found);
+    assert_eq!(world.find(), found);
 }
 
 #[test]
@@ -170,7 +178,7 @@ fn a_branch_that_moves_between_check_and_write_is_a_conflict() {
     assert!(matches!(error, ForgeError::Conflict { .. }), "{error}");
     let error = world.local.git.move_ref(&name, None, Some(&first)).unwrap_err();
     assert!(matches!(error, ForgeError::Conflict { .. }), "{error}");
-    assert_eq!(world.local.find(BRANCH).unwrap().branch_head, Some(second));
+    assert_eq!(world.find().branch_head, Some(second));
 }
 
 #[test]
@@ -179,7 +187,7 @@ fn merged_is_seen_after_a_merge_a_squash_and_with_the_branch_gone() {
         let world = World::new();
         let id = world.publish("gpu: slice\n");
         world.local.write_request(BRANCH, false, &texts("Title", &world.body(&id, State::Open))).unwrap();
-        assert!(!world.local.find(BRANCH).unwrap().merged);
+        assert!(!world.find().merged);
         let how = if merge { "--no-ff" } else { "--squash" };
         git(&world.work, &["merge", "-q", how, BRANCH]);
         if !merge {
@@ -189,7 +197,7 @@ fn merged_is_seen_after_a_merge_a_squash_and_with_the_branch_gone() {
             git(&world.work, &["branch", "-q", "-D", BRANCH]);
         }
         world.person_commits("main", "other.yaml", "x\n");
-        assert!(world.local.find(BRANCH).unwrap().merged, "merge {merge}, delete {delete}");
+        assert!(world.find().merged, "merge {merge}, delete {delete}");
     }
 }
 
@@ -199,9 +207,9 @@ fn a_branch_deleted_or_put_back_by_a_person_is_not_merged() {
     let id = world.publish("gpu: slice\n");
     world.local.write_request(BRANCH, false, &texts("Title", &world.body(&id, State::Open))).unwrap();
     git(&world.work, &["branch", "-q", "-f", BRANCH, "main"]);
-    assert!(!world.local.find(BRANCH).unwrap().merged);
+    assert!(!world.find().merged);
     git(&world.work, &["branch", "-q", "-D", BRANCH]);
-    let found = world.local.find(BRANCH).unwrap();
+    let found = world.find();
     assert!(!found.merged && found.branch_head.is_none() && found.request.is_some());
 }
 
@@ -210,9 +218,9 @@ fn a_base_that_moved_in_the_same_file_is_named() {
     let world = World::new();
     world.publish("gpu: slice\n");
     world.person_commits("main", "other.yaml", "x\n");
-    assert!(world.local.find(BRANCH).unwrap().stale.is_empty());
+    assert!(world.find().stale.is_empty());
     world.person_commits("main", "apps/a.yaml", "# note\ngpu: 1\n");
-    let found = world.local.find(BRANCH).unwrap();
+    let found = world.find();
     assert_eq!(found.stale.into_iter().collect::<Vec<_>>(), ["apps/a.yaml"]);
 }
 
@@ -239,7 +247,7 @@ fn the_merge_request_is_a_folder_that_people_answer_in() {
         "state": "open", "branch": BRANCH, "base_branch": "main", "draft": false, "labels": ["gpu"], "reviewers": ["@ml"],
     });
     assert_eq!(read, expected);
-    let request = world.local.find(BRANCH).unwrap().request.unwrap();
+    let request = world.find().request.unwrap();
     assert_eq!((request.open, request.by_bot, request.title.as_str()), (true, true, "Share GPUs"));
     assert_eq!(request.body, body.trim_end());
 
@@ -250,21 +258,21 @@ fn the_merge_request_is_a_folder_that_people_answer_in() {
     // What people do: line ends of another system, a label of their own, their answer.
     std::fs::write(&path, shown.replace('\n', "\r\n")).unwrap();
     std::fs::write(&state, json.replace("[\n    \"gpu\"", "[\n    \"slicewright/hold\"")).unwrap();
-    let request = world.local.find(BRANCH).unwrap().request.unwrap();
+    let request = world.find().request.unwrap();
     assert_eq!(request.held.as_deref(), Some("it has the label `slicewright/hold`"));
     std::fs::write(&state, json.replace("\"open\"", "\"Declined\"")).unwrap();
-    let request = world.local.find(BRANCH).unwrap().request.unwrap();
+    let request = world.find().request.unwrap();
     assert_eq!((request.open, request.title.as_str()), (false, "Share GPUs"));
     assert!(Metadata::parse(&request.body).is_some());
     std::fs::write(&state, "{").unwrap();
-    let error = world.local.find(BRANCH).unwrap_err().to_string();
+    let error = world.look().unwrap_err().to_string();
     assert!(error.contains("state.json` cannot be understood; put it right, or remove it"), "{error}");
     std::fs::remove_file(&state).unwrap();
-    assert!(world.local.find(BRANCH).unwrap().request.unwrap().open, "what the bot wrote last holds");
+    assert!(world.find().request.unwrap().open, "what the bot wrote last holds");
 
     world.local.close(BRANCH, Some(&id), "Share GPUs", &world.body(&id, State::Withdrawn)).unwrap();
     assert!(std::fs::read_to_string(&state).unwrap().contains("\"state\": \"withdrawn\""));
-    let found = world.local.find(BRANCH).unwrap();
+    let found = world.find();
     assert!(found.branch_head.is_none() && !found.request.unwrap().open);
 }
 
@@ -290,7 +298,7 @@ fn a_folder_or_file_that_is_a_symlink_is_refused() {
     let requests = &world.local.settings.requests;
     std::fs::create_dir_all(requests).unwrap();
     std::os::unix::fs::symlink("/etc", requests.join("slicewright__dc1__a100-40gb")).unwrap();
-    let error = world.local.find(BRANCH).unwrap_err().to_string();
+    let error = world.look().unwrap_err().to_string();
     assert!(error.contains("which is a symlink"), "{error}");
 }
 
@@ -331,7 +339,7 @@ fn what_is_not_a_plain_file_is_skipped_with_its_reason() {
         let error = world.local.publish(BRANCH, None, &commit).unwrap_err();
         assert!(matches!(error, ForgeError::Denied { .. }), "{path}: {error}");
     }
-    assert_eq!(world.local.find(BRANCH).unwrap().branch_head, None);
+    assert_eq!(world.find().branch_head, None);
 }
 
 #[test]
@@ -394,7 +402,7 @@ fn texts(title: &str, body: &str) -> RequestText {
 
 /// One pass as `engine` makes it: look, decide, act.
 fn pass(world: &World, wanted: Option<&Wanted>) -> Action {
-    let found = world.local.find(BRANCH).unwrap();
+    let found = world.find();
     let own = Own {
         emails: world.local.identity().emails,
         heads: found.unfinished_head.iter().cloned().collect(),
@@ -475,7 +483,7 @@ fn a_proposal_lives_from_its_opening_to_its_end() {
     passes(&world, Some(&one), &["open", "leave", "leave"]);
     passes(&world, Some(&two), &["update", "leave"]);
     passes(&world, None, &["withdraw", "leave", "leave"]);
-    assert_eq!(world.local.find(BRANCH).unwrap().branch_head, None);
+    assert_eq!(world.find().branch_head, None);
     passes(&world, Some(&one), &["open", "leave"]);
     git(&world.work, &["merge", "-q", "--no-ff", BRANCH]);
     passes(&world, Some(&Wanted { files: BTreeMap::new(), ..one.clone() }), &["record-merged", "leave"]);
@@ -500,7 +508,7 @@ fn declining_works_by_the_state_and_by_the_branch() {
             git(&world.work, &["branch", "-q", "-D", BRANCH]);
         }
         passes(&world, Some(&one), &["record-declined", "leave", "leave"]);
-        assert_eq!(world.local.find(BRANCH).unwrap().branch_head, None);
+        assert_eq!(world.find().branch_head, None);
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, text.replacen("\"declined\"", "\"open\"", 1)).unwrap();
         passes(&world, Some(&one), &["open", "leave"]);

@@ -1,5 +1,8 @@
 //! The bot's one comment about each topic: found, written, and looked for when no answer came.
 
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use async_trait::async_trait;
 
 use super::http::looked_for;
@@ -30,11 +33,58 @@ pub(in crate::forge) trait Comments: Sync {
     async fn delete(&self, id: u64) -> Result<(), ForgeError>;
 }
 
+/// Merge requests on which the bot has no comment that it could take back, as far as it knows: it looked, and made none
+/// since. Looking again each time would be one request more for every proposal that nobody touched. What another bot with
+/// the same account says there is for that one to take back, or for this one once it starts anew.
+#[derive(Default)]
+pub(in crate::forge) struct Quiet(Mutex<BTreeSet<String>>);
+
+impl Quiet {
+    /// As [`say`], on the merge request `id`.
+    ///
+    /// # Errors
+    /// When the comments cannot be read or written.
+    pub(in crate::forge) async fn say(
+        &self,
+        id: &str,
+        comments: &dyn Comments,
+        topic: Topic,
+        text: Option<&str>,
+    ) -> Result<(), ForgeError> {
+        if text.is_some() {
+            self.known().remove(id);
+        }
+        say(comments, topic, text).await
+    }
+
+    /// As [`hush`], on the merge request `id`. Asks for the same topics each time.
+    ///
+    /// # Errors
+    /// When the comments cannot be read or removed.
+    pub(in crate::forge) async fn hush(
+        &self,
+        id: &str,
+        comments: &dyn Comments,
+        topics: &[Topic],
+    ) -> Result<(), ForgeError> {
+        if self.known().contains(id) {
+            return Ok(());
+        }
+        hush(comments, topics).await?;
+        self.known().insert(id.to_owned());
+        Ok(())
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// Makes `text` the bot's one comment about `topic`, or removes it; see [`crate::forge::Forge::say`].
 ///
 /// # Errors
 /// When the comments cannot be read or written.
-pub(in crate::forge) async fn say(
+async fn say(
     comments: &dyn Comments,
     topic: Topic,
     text: Option<&str>,
@@ -89,7 +139,7 @@ pub(in crate::forge) async fn say(
 ///
 /// # Errors
 /// When the comments cannot be read or removed.
-pub(in crate::forge) async fn hush(comments: &dyn Comments, topics: &[Topic]) -> Result<(), ForgeError> {
+async fn hush(comments: &dyn Comments, topics: &[Topic]) -> Result<(), ForgeError> {
     let there = comments.own().await?;
     for double in doubles(&there) {
         comments.delete(double).await.or_else(is_gone)?;
@@ -105,7 +155,7 @@ fn doubles(own: &[Comment]) -> Vec<u64> {
     let mut own: Vec<&Comment> = own.iter().filter(|comment| comment.body.starts_with(Topic::MARK)).collect();
     own.sort_by_key(|comment| comment.id);
     own.dedup_by_key(|comment| comment.id);
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     let first_line = |comment: &Comment| comment.body.lines().next().unwrap_or_default().trim().to_owned();
     own.into_iter().filter(|comment| !seen.insert(first_line(comment))).map(|comment| comment.id).collect()
 }

@@ -95,7 +95,7 @@ fn a_token_that_was_replaced_is_read_again() {
         state.tokens.clear();
         state.tokens.insert("the-next-token".to_owned(), BOT);
     }
-    is_blocked(story.done(story.bot.find(BRANCH)), "Bad credentials");
+    is_blocked(story.done(story.look()), "Bad credentials");
     std::fs::write(story.folder.path().join("token"), "the-next-token\n").unwrap();
     story.propose();
 }

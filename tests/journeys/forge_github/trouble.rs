@@ -132,7 +132,7 @@ fn limits_are_told_from_prohibitions() {
     story.propose();
     let limited = error(403, "You have exceeded a secondary rate limit").with("retry-after", "17");
     story.goes_wrong("GET", "/pulls", Fault::Refuse(limited));
-    match story.done(story.bot.find(BRANCH)) {
+    match story.done(story.look()) {
         Err(ForgeError::Busy { wait, .. }) => assert_eq!(wait.unwrap().as_secs(), 17),
         other => panic!("{other:?}"),
     }
@@ -171,7 +171,7 @@ fn whatever_goes_wrong_there_is_one_of_each_and_a_persons_work_stays() {
         for round in 0..4 {
             let words = format!("Round {round}.");
             let step = || -> Result<(), ForgeError> {
-                let found = story.done(story.bot.find(BRANCH))?;
+                let found = story.done(story.look())?;
                 let content = format!("gpu: 0.{}\n", round + 1);
                 let head = story.publish(found.branch_head.as_deref(), &content)?;
                 let open = found.request.filter(|one| one.open).map(|one| one.id);

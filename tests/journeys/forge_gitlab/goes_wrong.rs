@@ -169,7 +169,7 @@ fn a_forge_that_asks_to_wait_is_not_asked_again() {
             Reply { status, body: b"Retry later".to_vec(), ..Reply::default() }.with("retry-after", seconds);
         story.faults(vec![("GET", "/merge_requests", Fault::Refuse(limit))]);
         story.forge.take_log();
-        let error = story.wait(story.bot.find(BRANCH)).unwrap_err();
+        let error = story.wait(story.look()).unwrap_err();
         let ForgeError::Busy { wait, .. } = error else { panic!("{error:?}") };
         assert_eq!(wait.unwrap().as_secs().to_string(), seconds);
     }
@@ -191,7 +191,7 @@ fn a_read_that_fails_is_repeated_and_what_is_cut_off_is_an_error() {
     assert_eq!(story.find().branch_head, Some(head));
     let cut = Reply { status: 200, body: b"[{\"iid\":1,".to_vec(), ..Reply::default() };
     story.faults(vec![("GET", "/merge_requests", Fault::Refuse(cut))]);
-    let error = story.wait(story.bot.find(BRANCH)).unwrap_err();
+    let error = story.wait(story.look()).unwrap_err();
     assert!(error.to_string().contains("cannot be understood"), "{error}");
 }
 
@@ -212,7 +212,7 @@ fn no_error_says_the_token() {
             if let Err(error) = story.publish(&[("apps/a.yaml", Some("gpu: 7\n"))]) {
                 seen.push(printed(&error));
             }
-            if let Err(error) = story.wait(story.bot.find(BRANCH)) {
+            if let Err(error) = story.wait(story.look()) {
                 seen.push(printed(&error));
             }
         }
@@ -228,7 +228,7 @@ fn no_error_says_the_token() {
 
 /// One pass as the engine makes it: what is there, the branch, the text, a comment.
 fn pass(story: &Story) -> Result<(), ForgeError> {
-    let found = story.wait(story.bot.find(BRANCH))?;
+    let found = story.wait(story.look())?;
     let head = story.wait(story.bot.publish(
         BRANCH,
         found.branch_head.as_deref(),
@@ -236,7 +236,7 @@ fn pass(story: &Story) -> Result<(), ForgeError> {
     ))?;
     let open = found.request.filter(|request| request.open && request.by_bot).map(|request| request.id);
     story.request(open.as_deref(), &text("Share", &noting(&head)))?;
-    let Some(request) = story.wait(story.bot.find(BRANCH))?.request else { return Ok(()) };
+    let Some(request) = story.wait(story.look())?.request else { return Ok(()) };
     story.wait(story.bot.say(BRANCH, &request.id, Topic::Status, Some("All is well.")))
 }
 

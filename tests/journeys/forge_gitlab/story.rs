@@ -73,8 +73,12 @@ impl Story {
         self.forge.state().infra().git.head(BRANCH)
     }
 
+    pub(super) async fn look(&self) -> Result<Found, ForgeError> {
+        self.bot.find(BRANCH, &self.bot.head().await?).await
+    }
+
     pub(super) fn find(&self) -> Found {
-        self.wait(self.bot.find(BRANCH)).unwrap()
+        self.wait(self.look()).unwrap()
     }
 
     /// Writes the branch, which must be where the forge shows it now.
