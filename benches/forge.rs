@@ -156,6 +156,7 @@ async fn look(forge: &dyn Forge) {
             labels: &[],
             dialect: Dialect::GitHub,
             keys: &[],
+            checks: false,
         };
         let ready = ready(pool);
         let pass = Pass::new(forge, subject, &identity, Some(&ready), None);

@@ -16,6 +16,8 @@ pub mod proposal;
 
 pub mod propose;
 
+mod board;
+
 pub mod explain;
 
 pub mod doctor;

@@ -65,6 +65,7 @@ impl Engine {
             labels: &cluster.repository.labels,
             dialect,
             keys: &self.signing_keys,
+            checks: false,
         };
         let pass = Pass::new(forge, subject, &identity, Some(&ready), None);
         let found = forge.find(&branch, &base_commit).await;

@@ -11,10 +11,14 @@ use slicewright_core::review::limits::within_an_hour;
 use slicewright_core::review::metadata::{Metadata, State, strip};
 use slicewright_core::review::shares::Shares;
 use slicewright_core::review::signature::SigningKey;
+use slicewright_core::review::verdict::{Verdict, verdict};
 
 use super::VERSION;
-use crate::forge::{Commit, Forge, ForgeError, Found, Identity, RequestText, Topic};
+use crate::forge::{Check, Commit, Conclusion, Forge, ForgeError, Found, Identity, RequestText, Topic};
 use crate::render::{self, Dialect, Reply};
+
+/// What people and rules see the verdict under.
+pub(super) const CHECK: &str = "slicewright";
 
 /// What a pass is about.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +41,8 @@ pub struct Subject<'a> {
     pub dialect: Dialect,
     /// Keys that sign hidden blocks: the first signs, all are known.
     pub keys: &'a [SigningKey],
+    /// Show on the branch's head whether it may be merged.
+    pub checks: bool,
 }
 
 /// A proposal as it should be, with what is said once.
@@ -59,6 +65,14 @@ pub struct Pass<'a> {
     identity: &'a Identity,
     ready: Option<&'a Ready>,
     doubt: Option<Doubt>,
+}
+
+/// What stands on the forge after a write.
+struct Written {
+    /// Where a person finds the merge request.
+    url: String,
+    /// Head of its branch.
+    head: String,
 }
 
 /// Why nothing may be decided now.
@@ -111,14 +125,18 @@ impl<'a> Pass<'a> {
         if let Some(Doubt::Wait(reason) | Doubt::Configuration(reason)) = &self.doubt {
             return Action::Leave { reason: reason.clone() };
         }
-        let own = Own {
+        let wanted = self.ready.map(|ready| &ready.wanted);
+        lifecycle::decide(&found.observed(), wanted, &self.own(found), self.subject.at)
+    }
+
+    fn own(&self, found: &Found) -> Own {
+        Own {
             emails: self.identity.emails.clone(),
             forge_emails: self.identity.forge_emails.clone(),
             heads: found.unfinished_head.iter().cloned().collect(),
             keys: self.subject.keys.to_vec(),
             base_branch: self.subject.base_branch.to_owned(),
-        };
-        lifecycle::decide(&found.observed(), self.ready.map(|ready| &ready.wanted), &own, self.subject.at)
+        }
     }
 
     /// Does what was decided for `found`. Before the first write it looks again, since reading and planning take their
@@ -134,7 +152,12 @@ impl<'a> Pass<'a> {
                     self.say(found, Topic::Configuration, &Reply::Misconfigured { problem }).await?;
                 }
                 // Whatever was said is no longer so.
-                None if self.is_ours(found) => self.hush(found).await,
+                None if self.is_ours(found) => {
+                    self.hush(found).await;
+                    if self.subject.checks && lifecycle::stands(&found.observed(), &self.own(found)) {
+                        self.show_verdict(&action, found.branch_head.as_deref(), url.as_deref()).await;
+                    }
+                }
                 _ => {}
             }
             return Ok(Done { action, url });
@@ -145,7 +168,14 @@ impl<'a> Pass<'a> {
         let fresh = fresh.with_context(|| format!("cannot look at branch `{branch}`"))?;
         let action = if fresh == *found { action } else { self.second_thought(action, &fresh) };
         match self.act(&fresh, &action).await {
-            Ok(written) => Ok(Done { action, url: written.or(url) }),
+            Ok(written) => {
+                let (url, head) = match written {
+                    Some(Written { url, head }) => (Some(url), Some(head)),
+                    None => (url, fresh.branch_head.clone()),
+                };
+                self.show_verdict(&action, head.as_deref(), url.as_deref()).await;
+                Ok(Done { action, url })
+            }
             Err(error) if matches!(error.downcast_ref(), Some(ForgeError::Conflict { .. })) => {
                 tracing::info!("{error:#}");
                 Ok(Done { action: moved(), url })
@@ -159,37 +189,64 @@ impl<'a> Pass<'a> {
         if now.code() == action.code() || matches!(now, Action::Leave { .. }) { now } else { moved() }
     }
 
-    async fn act(&self, found: &Found, action: &Action) -> anyhow::Result<Option<String>> {
+    async fn act(&self, found: &Found, action: &Action) -> anyhow::Result<Option<Written>> {
         match action {
-            Action::Leave { .. } => Ok(None),
-            Action::Warn { reason } => self.say(found, Topic::Warning, &Reply::Warned { reason }).await,
+            Action::Leave { .. } => {}
+            Action::Warn { reason } => self.say(found, Topic::Warning, &Reply::Warned { reason }).await?,
             Action::StopEdited { reason, way_back, .. } => {
-                self.say(found, Topic::Edited, &Reply::Edited { reason, way_back }).await
+                self.say(found, Topic::Edited, &Reply::Edited { reason, way_back }).await?;
             }
-            Action::Open { push, .. } => self.write(found, *push).await.map(|(url, _)| Some(url)),
-            Action::Update { push: false, text: false, .. } => Ok(None),
+            Action::Open { push, .. } => return self.write(found, *push).await.map(Some),
+            Action::Update { push: false, text: false, .. } => {}
             Action::Update { push, reason, .. } => {
-                let (url, head) = self.write(found, *push).await?;
+                let written = self.write(found, *push).await?;
                 // Another text alone is nothing that somebody must know.
-                if let Some(before) = found.branch_head.as_deref().filter(|before| *before != head) {
-                    let updated = Reply::Updated { reason, before, after: &head };
+                if let Some(before) = found.branch_head.as_deref().filter(|before| *before != written.head) {
+                    let updated = Reply::Updated { reason, before, after: &written.head };
                     self.say(found, Topic::Status, &updated).await?;
                 }
-                Ok(Some(url))
+                return Ok(Some(written));
             }
             Action::Withdraw { reason } => {
                 self.say(found, Topic::Status, &Reply::Closed { reason }).await?;
-                self.close(found, State::Withdrawn, reason, true).await
+                self.close(found, State::Withdrawn, reason, true).await?;
             }
-            Action::RecordMerged { reason } => self.close(found, State::Merged, reason, false).await,
+            Action::RecordMerged { reason } => self.close(found, State::Merged, reason, false).await?,
             Action::RecordDeclined { delete_branch, reason } => {
-                self.close(found, State::Declined, reason, *delete_branch).await
+                self.close(found, State::Declined, reason, *delete_branch).await?;
             }
+        }
+        Ok(None)
+    }
+
+    /// Shows on the head of an open proposal whether it may be merged, where that is wanted. What was done is no less done
+    /// without it.
+    async fn show_verdict(&self, action: &Action, head: Option<&str>, url: Option<&str>) {
+        let wanted = self.ready.map(|ready| &ready.wanted);
+        let verdict = verdict(action, wanted).filter(|_| self.subject.checks);
+        let (Some(head), Some(verdict)) = (head, verdict) else { return };
+        let (conclusion, lead, reply) = match &verdict {
+            Verdict::Fine(reason) => (Conclusion::Passed, "It holds", Reply::Supported { reason }),
+            Verdict::Harmful(reason) => (Conclusion::Failed, "Do not merge", Reply::Warned { reason }),
+            Verdict::Unchecked(reason) => (Conclusion::Neutral, "Not checked", Reply::Unchecked { reason }),
+        };
+        let shown = async {
+            let check = Check {
+                name: CHECK.to_owned(),
+                conclusion,
+                sentence: format!("{lead}: {}", verdict.sentence()),
+                text: render::reply(&reply, self.subject.dialect)?,
+                url: url.map(str::to_owned),
+            };
+            anyhow::Ok(self.forge.check(head, &check).await?)
+        };
+        if let Err(error) = shown.await {
+            tracing::warn!("cannot show on {head} whether it may be merged: {error:#}");
         }
     }
 
-    /// Branch and text; returns where the text is and the head of the branch.
-    async fn write(&self, found: &Found, push: bool) -> anyhow::Result<(String, String)> {
+    /// Branch and text.
+    async fn write(&self, found: &Found, push: bool) -> anyhow::Result<Written> {
         let Subject { branch, base_branch, .. } = self.subject;
         let ready = self.ready.context("a proposal without a plan")?;
         let head = match (&found.branch_head, push) {
@@ -230,7 +287,7 @@ impl<'a> Pass<'a> {
             // Whatever stood in the way is gone: the bot writes there again.
             self.hush(found).await;
         }
-        Ok((url, head))
+        Ok(Written { url, head })
     }
 
     fn metadata(&self, ready: &Ready, known: Option<&Metadata>, head: &str, push: bool) -> Metadata {
@@ -270,13 +327,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Closes what is there; with `delete` the branch goes too, if it still is where it was seen.
-    async fn close(
-        &self,
-        found: &Found,
-        state: State,
-        reason: &str,
-        delete: bool,
-    ) -> anyhow::Result<Option<String>> {
+    async fn close(&self, found: &Found, state: State, reason: &str, delete: bool) -> anyhow::Result<()> {
         let Subject { branch, at, .. } = self.subject;
         let expected = found.branch_head.as_deref().filter(|_| delete);
         let today = jiff::tz::Offset::UTC.to_datetime(at).date();
@@ -301,20 +352,19 @@ impl<'a> Pass<'a> {
         self.forge
             .close(branch, expected, request.map(|request| request.id.as_str()), &title, &body)
             .await
-            .with_context(|| format!("cannot close the proposal of `{branch}`"))?;
-        Ok(None)
+            .with_context(|| format!("cannot close the proposal of `{branch}`"))
     }
 
     /// One comment on the merge request, where there is one.
-    async fn say(&self, found: &Found, topic: Topic, reply: &Reply<'_>) -> anyhow::Result<Option<String>> {
-        let Some(request) = &found.request else { return Ok(None) };
+    async fn say(&self, found: &Found, topic: Topic, reply: &Reply<'_>) -> anyhow::Result<()> {
+        let Some(request) = &found.request else { return Ok(()) };
         let text = render::reply(reply, self.subject.dialect).context("cannot write a comment")?;
         let said = self.forge.say(self.subject.branch, &request.id, topic, Some(&text)).await;
         // The comment tells of what was done; that is no less done without it.
         if let Err(error) = said {
             tracing::warn!("cannot comment on {}: {error}", request.url);
         }
-        Ok(None)
+        Ok(())
     }
 
     /// Takes away what was said and holds no more.

@@ -8,19 +8,20 @@ use slicewright_core::plan::pool::Pool;
 use slicewright_core::plan::unsure::unsure;
 use slicewright_core::plan::{Outcome, Plan};
 use slicewright_core::policy::freeze::held;
+use slicewright_core::review::board::{Section, Standing as Where, section};
 use slicewright_core::review::lifecycle::Action;
 use slicewright_core::review::limits::{Limits, Standing};
 use slicewright_core::review::metadata::State;
 
 use super::analyse::Analysis;
 use super::onboarding::Waiting;
-use super::pass::{Done, Doubt, Pass, Ready, Subject, noted};
+use super::pass::{CHECK, Done, Doubt, Pass, Ready, Subject, noted};
 use super::proposal::{Proposal, wanted, write};
 use super::{Engine, Inputs};
 use crate::forge::settings::RemoteKind;
-use crate::forge::{Forge, Found, Identity};
+use crate::forge::{Check, Conclusion, Forge, Found, Identity};
 use crate::prometheus::Progress;
-use crate::render::{self, Dialect};
+use crate::render::{self, Dialect, Reply};
 use crate::settings::{ClusterSettings, RepositorySettings, repo};
 
 /// What is asked of one run.
@@ -58,6 +59,10 @@ pub struct PoolReport {
     pub branch: String,
     /// What was decided.
     pub action: Action,
+    /// Where it stands among the pools of its repository.
+    pub section: Section,
+    /// GPUs that the plan frees; 0 without one.
+    pub cards_freed: u32,
     /// The text, where there is something to propose.
     pub proposal: Option<Proposal>,
     /// Where a person finds the merge request; `None` where there is none or nothing was written.
@@ -120,8 +125,10 @@ impl Engine {
                 base_branch: &base_branch,
                 labels: settings.repository.labels.iter().chain(&repo.labels).cloned().collect(),
                 dialect: self.dialect(&settings.repository),
+                checks: settings.repository.checks,
                 wishes,
             };
+            run.check_configuration().await;
             let tally = standings.entry(settings.repository.place()).or_default();
             let limits = self.settings().limits_of(&settings.repository).narrowed(&repo.proposals);
             let mut room = Room { limits, tally };
@@ -131,7 +138,12 @@ impl Engine {
             let pools = self.propose_pools(&run, room).await?;
             clusters.push(ClusterReport { analysis, pools });
         }
-        Ok(Report { clusters, waiting })
+        let report = Report { clusters, waiting };
+        // A run over some would leave the others out.
+        if !wishes.dry_run && wishes.cluster.is_none() && wishes.pool.is_none() {
+            self.show_boards(inputs, &report).await;
+        }
+        Ok(report)
     }
 
     /// How texts are written for a repository.
@@ -256,6 +268,7 @@ impl Engine {
             labels: &run.labels,
             dialect: run.dialect,
             keys: &self.signing_keys,
+            checks: run.checks,
         };
         let pass = Pass::new(run.forge, subject, &run.identity, ready.as_ref(), doubt);
         // Whoever opens a closed proposal again asks for it.
@@ -266,7 +279,16 @@ impl Engine {
         } else {
             pass.carry_out(found, action).await?
         };
+        let standing = Where {
+            action: &done.action,
+            was_open: found.request.as_ref().is_some_and(|request| request.open && request.by_bot),
+            state: noted(found).map(|known| known.state),
+            has_plan: ready.is_some(),
+            misconfigured: analysis.repo.is_err(),
+        };
         Ok(PoolReport {
+            section: section(&standing),
+            cards_freed: plan_of(outcome).map_or(0, |plan| plan.saving.cards_freed),
             pool: pool.clone(),
             branch: at.branch.to_owned(),
             url: done.url,
@@ -289,10 +311,33 @@ struct Run<'a> {
     base_branch: &'a str,
     labels: Vec<String>,
     dialect: Dialect,
+    checks: bool,
     wishes: &'a Wishes,
 }
 
 impl Run<'_> {
+    /// Shows on the commit that was read what is wrong with the repository's own configuration, where that is wanted.
+    async fn check_configuration(&self) {
+        let Some(problem) = self.analysis.repo.as_ref().err() else { return };
+        if !self.checks || self.wishes.dry_run {
+            return;
+        }
+        let commit = &self.analysis.snapshot.commit;
+        let shown = async {
+            let check = Check {
+                name: format!("{CHECK}/configuration"),
+                conclusion: Conclusion::Failed,
+                sentence: format!("The repository's own configuration cannot be used: {problem}"),
+                text: render::reply(&Reply::Misconfigured { problem }, self.dialect)?,
+                url: None,
+            };
+            anyhow::Ok(self.forge.check(commit, &check).await?)
+        };
+        if let Err(error) = shown.await {
+            tracing::warn!("cannot show on {commit} what is wrong with its configuration: {error:#}");
+        }
+    }
+
     /// What is there for a branch, beside the commit that was read.
     async fn find(&self, branch: &str) -> anyhow::Result<Found> {
         let found = self.forge.find(branch, &self.analysis.snapshot.commit).await;

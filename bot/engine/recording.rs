@@ -18,7 +18,7 @@ use super::propose::Wishes;
 use super::source::Source;
 use super::{Engine, Inputs, VERSION};
 use crate::forge::{
-    Commit, Forge, ForgeError, Found, FoundCommit, FoundRequest, Identity, RequestText, Topic, Tree,
+    Check, Commit, Forge, ForgeError, Found, FoundCommit, FoundRequest, Identity, RequestText, Topic, Tree,
 };
 use crate::prometheus::{Client, Progress, RecordedAnswer, Recorder};
 
@@ -386,6 +386,14 @@ impl Forge for ReplayedForge {
         Err(offline())
     }
 
+    async fn check(&self, _: &str, _: &Check) -> Result<(), ForgeError> {
+        Err(offline())
+    }
+
+    async fn show_board(&self, _: &str, _: &str) -> Result<Option<String>, ForgeError> {
+        Err(offline())
+    }
+
     async fn identity(&self) -> Result<Identity, ForgeError> {
         Ok(self.cluster.identity.clone())
     }
@@ -453,6 +461,14 @@ impl Forge for RecordingForge {
     }
 
     async fn hush(&self, _: &str, _: &str, _: &[Topic]) -> Result<(), ForgeError> {
+        Err(offline())
+    }
+
+    async fn check(&self, _: &str, _: &Check) -> Result<(), ForgeError> {
+        Err(offline())
+    }
+
+    async fn show_board(&self, _: &str, _: &str) -> Result<Option<String>, ForgeError> {
         Err(offline())
     }
 

@@ -266,6 +266,40 @@ pub struct RequestText {
     pub reviewers: Vec<String>,
 }
 
+/// What is said about a commit where a forge shows whether it may be merged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// What people see it under, and what rules name: one name, one check a commit.
+    pub name: String,
+    /// How it came out.
+    pub conclusion: Conclusion,
+    /// The outcome in a sentence.
+    pub sentence: String,
+    /// More about it, in Markdown. Not shown everywhere.
+    pub text: String,
+    /// Where to read on.
+    pub url: Option<String>,
+}
+
+/// How a check came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conclusion {
+    /// It may be merged.
+    Passed,
+    /// It must not be merged.
+    Failed,
+    /// Nobody looked. It stops nothing.
+    Neutral,
+}
+
+/// Words cut to so many characters, with a sign where something is missing.
+fn cut(words: &str, most: usize) -> String {
+    if words.chars().count() <= most {
+        return words.to_owned();
+    }
+    words.chars().take(most - 1).chain(['…']).collect()
+}
+
 /// The label with which a person asks that a branch stays as it is.
 const HOLD: &str = "slicewright/hold";
 
@@ -410,6 +444,20 @@ pub trait Forge: Send + Sync {
     /// # Errors
     /// When the comments cannot be read or removed.
     async fn hush(&self, branch: &str, id: &str, topics: &[Topic]) -> Result<(), ForgeError>;
+
+    /// Says `check` about a commit; what was said about it under the same name before holds no more. Writes nothing where
+    /// it is said already. A place that shows no checks passes over it.
+    ///
+    /// # Errors
+    /// When it cannot be read or written.
+    async fn check(&self, commit: &str, check: &Check) -> Result<(), ForgeError>;
+
+    /// Makes the one page of this repository, its dashboard, say `text`; returns where a person finds it, or `None` where
+    /// a person closed it. Writes nothing where it says so already.
+    ///
+    /// # Errors
+    /// When it cannot be read or written.
+    async fn show_board(&self, title: &str, text: &str) -> Result<Option<String>, ForgeError>;
 
     /// Who the bot is here.
     ///

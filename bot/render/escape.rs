@@ -47,6 +47,13 @@ pub(super) fn code(text: &str) -> String {
     format!("{fence}{pad}{text}{pad}{fence}")
 }
 
+/// An address to follow, where it is one; else a code span: a path on this machine, or what no browser should open.
+pub(super) fn address(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._~:/?#@!$&'()*+,;=%".contains(c);
+    let is_web = text.starts_with("https://") || text.starts_with("http://");
+    if is_web && text.chars().all(plain) { format!("<{text}>") } else { code(text) }
+}
+
 /// A fenced block. No line in it starts with `/`.
 pub(super) fn block(text: &str, language: &str) -> String {
     let fence = "`".repeat(longest_run(text, '`').max(2) + 1);
@@ -268,6 +275,17 @@ mod tests {
         assert_eq!(sentence("`a`b`c"), "`a`b&#96;c");
         assert_eq!(block("```\n/close\n~", "sh\n"), "````sh\n```\n /close\n~\n````");
         assert_eq!(tick("a`b"), "`aˋb`");
+    }
+
+    #[test]
+    fn only_the_address_of_a_page_is_one() {
+        assert_eq!(
+            address("https://forge.example/acme/infra/pull/7"),
+            "<https://forge.example/acme/infra/pull/7>"
+        );
+        assert_eq!(address("/srv/infra.git.proposals/x/body.md"), "`/srv/infra.git.proposals/x/body.md`");
+        assert_eq!(address("javascript:alert(1)"), "`javascript:alert(1)`");
+        assert!(!address("https://forge.example/a|b> <b>").contains("<https"));
     }
 
     #[test]

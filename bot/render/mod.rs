@@ -3,6 +3,7 @@
 //! Text out, no IO. `page` gathers what is said, the templates in `templates/proposal/` say how, `escape` keeps
 //! strangers' words from being more than words. Whether a text is written is the question of `core::review`.
 
+mod board;
 mod body;
 mod diff;
 mod escape;
@@ -22,6 +23,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+pub use board::{Board, BoardProblem, BoardRow};
 use jiff::Timestamp;
 pub use reply::Reply;
 use serde::{Deserialize, Serialize};
@@ -208,6 +210,14 @@ pub struct Onboarding<'a> {
 /// When a template is broken.
 pub fn onboarding(onboarding: &Onboarding<'_>, dialect: Dialect) -> Result<String, RenderError> {
     reply::onboarding(onboarding, dialect)
+}
+
+/// The page that shows where every proposal of a repository stands.
+///
+/// # Errors
+/// When a template is broken.
+pub fn board(board: &Board<'_>, dialect: Dialect) -> Result<String, RenderError> {
+    board::board(board, dialect)
 }
 
 /// A few lines about one pool's plan, for a terminal. No colours, no markup.

@@ -22,6 +22,16 @@ pub enum Reply<'a> {
         /// Why.
         reason: &'a str,
     },
+    /// The commit does what the plan says, and the plan holds.
+    Supported {
+        /// What supports it.
+        reason: &'a str,
+    },
+    /// People changed the commit, so that nobody looked at what it does.
+    Unchecked {
+        /// What was found.
+        reason: &'a str,
+    },
     /// The bot closed it.
     Closed {
         /// Why.
@@ -58,6 +68,8 @@ pub(super) fn reply(reply: &Reply<'_>, dialect: Dialect) -> Result<String, Rende
             ("updated.md", Page { reason, before: short(before), after: short(after), ..page })
         }
         Reply::Warned { reason } => ("warned.md", Page { reason, ..page }),
+        Reply::Supported { reason } => ("supported.md", Page { reason, ..page }),
+        Reply::Unchecked { reason } => ("unchecked.md", Page { reason, ..page }),
         Reply::Closed { reason } => ("closed.md", Page { reason, ..page }),
         Reply::Misconfigured { problem } => ("misconfigured.md", Page { reason: problem, ..page }),
         Reply::Edited { reason, way_back } => ("edited.md", Page { reason, way_back, ..page }),

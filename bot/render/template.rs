@@ -24,7 +24,8 @@ macro_rules! templates {
 }
 
 templates![
-    "reply": ["updated.md", "warned.md", "closed.md", "edited.md", "misconfigured.md", "onboarding.md"],
+    "reply": ["updated.md", "warned.md", "closed.md", "edited.md", "misconfigured.md", "onboarding.md", "supported.md", "unchecked.md",
+    "dashboard.md"],
     "proposal": [
     "first-screen.md",
     "by-hand.md",
@@ -59,6 +60,7 @@ impl Templates {
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
         environment.set_syntax(syntax.map_err(|cause| RenderError { template: "syntax".into(), cause })?);
         environment.add_filter("code", |text: &str| Value::from_safe_string(escape::code(text)));
+        environment.add_filter("address", |text: &str| Value::from_safe_string(escape::address(text)));
         environment.add_filter("html", |text: &str| Value::from_safe_string(escape::html(text)));
         environment.add_filter("block", |text: &str, language: &str| {
             Value::from_safe_string(escape::block(text, language))

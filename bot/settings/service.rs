@@ -167,6 +167,10 @@ pub struct RepositorySettings {
     pub merge_requests: Option<PathBuf>,
     /// On a forge: labels of new merge requests.
     pub labels: Vec<String>,
+    /// On a forge: say about every commit of a proposal whether it may be merged, where the forge shows checks.
+    pub checks: bool,
+    /// Keep one issue (on `local` the file `dashboard.md`) that shows where every proposal stands.
+    pub dashboard: bool,
     /// Ask first, with a merge request that adds the repository's own file. Default: on a forge, not on `local`.
     pub onboarding: Option<bool>,
     /// Folders of the repository that hold this cluster's files; none: all of it.
@@ -363,6 +367,8 @@ impl ServiceSettings {
                 ("forge", repository.forge.is_some()),
                 ("name", repository.name.is_some()),
                 ("merge_requests", repository.merge_requests.is_some()),
+                ("checks", repository.checks),
+                ("dashboard", repository.dashboard),
             ];
             for (key, _) in gone.into_iter().filter(|(_, given)| *given) {
                 edits.push(text_at(i, &["repository", key], Op::Remove));
@@ -470,6 +476,9 @@ impl ServiceSettings {
                     wrong("name", "is for a repository on a forge: say `forge:` too, and no `path`")
                 }
                 (true, None) => wrong("path", "say where the git repository is"),
+                (false, None) if repository.checks => {
+                    wrong("checks", "is for a repository on a forge: a folder shows no checks")
+                }
                 (false, None) => Ok(()),
             };
         };

@@ -1,5 +1,6 @@
 //! Whole stories, through the program as a user starts it.
 
+mod beside;
 mod bot;
 
 mod golden;

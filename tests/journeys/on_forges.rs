@@ -27,18 +27,19 @@ impl Service {
         let service =
             Self { fake: FakeForge::start(face, State::new(repo)), home: tempfile::tempdir().unwrap() };
         std::fs::write(service.home.path().join("token"), format!("{TOKEN}\n")).unwrap();
-        service.configure(prometheus, "");
+        service.configure(prometheus, "", "");
         service
     }
 
-    fn configure(&self, prometheus: &Prometheus, more: &str) {
+    /// `beside` goes to the repository's settings, `more` to the end of the file.
+    fn configure(&self, prometheus: &Prometheus, beside: &str, more: &str) {
         let kind = match self.fake.face() {
             Face::GitHub => "github",
             Face::GitLab => "gitlab",
         };
         let text = format!(
             "forges:\n  - {{name: forge, kind: {kind}, url: '{}', token_file: token}}\nclusters:\n  - name: dc1\n    \
-             prometheus: {{url: '{}'}}\n    repository: {{forge: forge, name: {INFRA}, labels: [gpu]}}\n    pools:\n      \
+             prometheus: {{url: '{}'}}\n    repository: {{forge: forge, name: {INFRA}, labels: [gpu]{beside}}}\n    pools:\n      \
              - {{name: a100-40gb, nodes: 'dc1-gpu-.*'}}\n{more}",
             self.fake.url(),
             prometheus.url()
@@ -100,7 +101,7 @@ fn from_the_first_contact_to_the_merge() {
         let shown = service.propose(&[]);
         assert!(shown.contains("merged"), "{shown}");
         // No more than the configuration allows, counted on the forge.
-        service.configure(prometheus, "proposals: {max_open: 1}\n");
+        service.configure(prometheus, "", "proposals: {max_open: 1}\n");
         let shown = service.propose(&[]);
         assert!(shown.contains("left as it is"), "{shown}");
     });
@@ -120,5 +121,49 @@ fn what_stands_in_the_way_is_said_with_the_way_out_and_without_the_token() {
         std::fs::remove_file(service.home.path().join("token")).unwrap();
         let said = failed(&service.run(&[]), 1);
         assert!(said.contains("cannot read `token_file`"), "{said}");
+    });
+}
+
+#[test]
+fn the_dashboard_and_the_checks_say_where_it_stands() {
+    on_both(|service, prometheus| {
+        service.configure(prometheus, ", onboarding: false, checks: true, dashboard: true", "");
+        service.propose(&[]);
+        let board = |service: &Service| {
+            let mut state = service.fake.state();
+            assert_eq!(state.infra().issues.len(), 1);
+            state.infra().issues[0].body.clone()
+        };
+        let text = board(service);
+        assert!(text.contains("s: 1**, of 1 pool.") && text.contains("free 2 GPUs"), "{text}");
+        assert!(text.contains("## Open") && text.contains("`dc1/a100-40gb`"), "{text}");
+        let head = service.fake.state().infra().git.head(BRANCH).unwrap();
+        {
+            let mut state = service.fake.state();
+            let [status] = &state.infra().statuses[..] else { panic!("one check for the one head") };
+            assert_eq!((status.commit.as_str(), status.state.as_str()), (head.as_str(), "success"));
+        }
+
+        // A run over some of it says nothing about all of it.
+        service.fake.state().close(BRANCH);
+        service.propose(&["--cluster", "dc1"]);
+        assert_eq!(board(service), text);
+        service.propose(&[]);
+        let text = board(service);
+        assert!(text.contains("## Declined") && !text.contains("## Open"), "{text}");
+
+        service.fake.state().infra().git.commit_as_human(
+            crate::world::repo::MAIN,
+            &[(".slicewright.yaml", "paused: perhaps\n")],
+            "Pause it",
+        );
+        service.propose(&[]);
+        let main = service.fake.state().infra().git.head(crate::world::repo::MAIN).unwrap();
+        let mut state = service.fake.state();
+        let said = state.infra().statuses.iter().find(|one| one.commit == main).expect("its own check");
+        assert_eq!(said.name, "slicewright/configuration");
+        assert!(["failure", "failed"].contains(&said.state.as_str()));
+        assert!(said.sentence.contains("line 1"), "{}", said.sentence);
+        assert!(state.infra().issues[0].body.contains("## Problems"), "{}", state.infra().issues[0].body);
     });
 }

@@ -57,6 +57,8 @@ pub(super) struct Seen {
 pub(super) struct Stage {
     pub(super) kind: Kind,
     pub(super) now: Timestamp,
+    /// Show on each head whether it may be merged.
+    pub(super) checks: bool,
     scene: Scene,
     runtime: tokio::runtime::Runtime,
     forge: Option<Box<dyn Forge>>,
@@ -132,7 +134,7 @@ impl Stage {
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let now = "2026-01-15T12:00:00Z".parse().unwrap();
-        let mut stage = Self { kind, now, scene, runtime, forge: None, home };
+        let mut stage = Self { kind, now, checks: false, scene, runtime, forge: None, home };
         stage.restart();
         stage
     }
@@ -253,6 +255,7 @@ impl Stage {
                 Kind::GitLab => Dialect::GitLab,
             },
             keys: &[],
+            checks: self.checks,
         };
         let pass = Pass::new(forge, subject, &identity, ready.as_ref(), None);
         let found = forge.find(BRANCH, &base_commit).await?;
@@ -311,7 +314,7 @@ impl Stage {
             Scene::Remote(fake) => {
                 let mut state = fake.state();
                 let infra = state.infra();
-                format!("{refs}{:?}{:?}{:?}", infra.requests, infra.issues, infra.labels)
+                format!("{refs}{:?}{:?}{:?}{:?}", infra.requests, infra.issues, infra.labels, infra.statuses)
             }
         }
     }

@@ -279,6 +279,18 @@ pub fn decide(observed: &Observed, wanted: Option<&Wanted>, own: &Own, now: Time
     }
 }
 
+/// Whether the branch of an open proposal is as the bot left it, so that what it does is known.
+pub fn stands(observed: &Observed, own: &Own) -> bool {
+    let (Some(request), Some(head)) = (&observed.request, &observed.branch_head) else { return false };
+    let signed = own.keys.is_empty() || Metadata::is_signed(&request.body, &own.keys);
+    let known = Metadata::parse(&request.body).filter(|known| signed && known.state == State::Open);
+    request.by_bot
+        && request.open
+        && !observed.unrelated
+        && strangers(observed, own).is_empty()
+        && known.is_some_and(|known| *head == known.head || merges_base_last(observed))
+}
+
 /// No text: nothing is there, or a branch whose text was never written.
 fn without_request(observed: &Observed, wanted: Option<&Wanted>, own: &Own) -> Action {
     let Some(head) = &observed.branch_head else {

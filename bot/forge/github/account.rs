@@ -44,8 +44,11 @@ struct Granted {
 /// A token is not used for so long before it ends: a request takes its time, and clocks differ.
 const MARGIN_SECONDS: i64 = 120;
 
-/// What the bot needs at an installation, and all that it asks for.
+/// What the bot needs at an installation.
 const PERMISSIONS: [&str; 2] = ["contents", "pull_requests"];
+
+/// What it uses where it was granted: for checks, for statuses instead, for the dashboard. It asks for nothing else.
+const WELCOME: [&str; 3] = ["checks", "statuses", "issues"];
 
 impl Account {
     /// Reads the secrets that the settings name.
@@ -139,10 +142,12 @@ impl App {
         if let Some(granted) = known.as_ref().filter(|one| one.expires.as_second() - now > MARGIN_SECONDS) {
             return Ok(granted.token.clone());
         }
-        let installation = self.installation(access).await?;
+        let (installation, granted) = self.installation(access).await?;
         let what = format!("asking for a token for {}", access.repository);
         let name = access.repository.rsplit('/').next().unwrap_or_default();
-        let permissions: BTreeMap<_, _> = PERMISSIONS.into_iter().map(|name| (name, "write")).collect();
+        let welcome = WELCOME.into_iter().filter(|name| may_write(&granted, name));
+        let permissions: BTreeMap<_, _> =
+            PERMISSIONS.into_iter().chain(welcome).map(|name| (name, "write")).collect();
         let body = json!({"repositories": [name], "permissions": permissions});
         // A token that nobody uses harms nobody: this may be done twice.
         let path = format!("/app/installations/{installation}/access_tokens");
@@ -155,7 +160,8 @@ impl App {
         Ok(known.insert(Granted { token: SecretString::from(token), expires }).token.clone())
     }
 
-    async fn installation(&self, access: &Access<'_>) -> Result<u64, ForgeError> {
+    /// The number of the installation, and what it was granted.
+    async fn installation(&self, access: &Access<'_>) -> Result<(u64, BTreeMap<String, String>), ForgeError> {
         let repository = access.repository;
         let what = format!("looking up the App's installation on {repository}");
         let path = format!("/repos/{}/installation", parts(repository));
@@ -172,7 +178,7 @@ impl App {
         };
         let found: dto::Installation = answer.json(&what)?;
         for permission in PERMISSIONS {
-            if found.permissions.get(permission).is_none_or(|granted| granted != "write") {
+            if !may_write(&found.permissions, permission) {
                 let what = format!(
                     "the App {} may not write `{permission}` on {repository}: grant it on the App's page \
                      (*Permissions*), and accept that where it is installed",
@@ -181,6 +187,10 @@ impl App {
                 return Err(ForgeError::Blocked { what });
             }
         }
-        Ok(found.id)
+        Ok((found.id, found.permissions))
     }
+}
+
+fn may_write(granted: &BTreeMap<String, String>, permission: &str) -> bool {
+    granted.get(permission).is_some_and(|granted| granted == "write")
 }

@@ -6,6 +6,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
+use crate::forge::remote::board;
+
 #[derive(Debug, Deserialize)]
 pub(super) struct Repository {
     pub(super) full_name: String,
@@ -192,6 +194,67 @@ pub(super) struct Comment {
     pub(super) id: u64,
     pub(super) user: Option<User>,
     pub(super) body: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Issue {
+    number: u64,
+    title: String,
+    body: Option<String>,
+    state: String,
+    html_url: String,
+    pub(super) user: Option<User>,
+    /// Set for pull requests, which are listed among issues.
+    pub(super) pull_request: Option<serde::de::IgnoredAny>,
+}
+
+impl Issue {
+    /// The same in the words of both forges.
+    pub(super) fn shown(self) -> board::Issue {
+        board::Issue {
+            number: self.number,
+            title: self.title,
+            body: self.body.unwrap_or_default(),
+            open: self.state == "open",
+            url: self.html_url,
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct CheckRuns {
+    #[serde(default)]
+    pub(super) check_runs: Vec<CheckRun>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct CheckRun {
+    pub(super) id: u64,
+    pub(super) name: String,
+    /// `None` while it runs.
+    pub(super) conclusion: Option<String>,
+    pub(super) output: CheckOutput,
+    pub(super) app: Option<App>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct CheckOutput {
+    pub(super) title: Option<String>,
+    pub(super) summary: Option<String>,
+}
+
+/// The newest status of each context.
+#[derive(Debug, Deserialize)]
+pub(super) struct CombinedStatus {
+    #[serde(default)]
+    pub(super) statuses: Vec<CommitStatus>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct CommitStatus {
+    pub(super) context: String,
+    pub(super) state: String,
+    pub(super) description: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -23,18 +23,23 @@ mod request;
 
 mod comment;
 
+mod check;
+
+mod issue;
+
 use std::sync::atomic::AtomicBool;
 
 use async_trait::async_trait;
 use tokio::sync::OnceCell;
 
+use super::remote::board::show;
 use super::remote::comment::Quiet;
 use super::remote::contents::Blobs;
 use super::remote::kept::Kept;
 use super::remote::unfinished::Unfinished;
 use super::settings::Settings;
 use super::{
-    Commit, Forge, ForgeError, Found, Identity, RequestText, Target, Topic, Tree, branch, check_author,
+    Check, Commit, Forge, ForgeError, Found, Identity, RequestText, Target, Topic, Tree, branch, check_author,
 };
 use client::Client;
 use find::Standing;
@@ -162,6 +167,16 @@ impl Forge for GitHub {
     async fn hush(&self, _branch: &str, id: &str, topics: &[Topic]) -> Result<(), ForgeError> {
         let _turn = self.writing.lock().await;
         self.quiet.hush(id, &self.comments(id).await?, topics).await
+    }
+
+    async fn check(&self, commit: &str, check: &Check) -> Result<(), ForgeError> {
+        let _turn = self.writing.lock().await;
+        self.checked(commit, check).await
+    }
+
+    async fn show_board(&self, title: &str, text: &str) -> Result<Option<String>, ForgeError> {
+        let _turn = self.writing.lock().await;
+        show(self, title, text).await
     }
 
     async fn identity(&self) -> Result<Identity, ForgeError> {

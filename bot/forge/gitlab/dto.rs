@@ -8,6 +8,7 @@ fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(value: D
 }
 
 use crate::forge::held_by_label;
+use crate::forge::remote::board;
 
 /// An account. Its addresses are shown to itself only.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -237,6 +238,37 @@ pub(super) fn bare(title: &str) -> &str {
 /// The title that GitLab takes for a draft, or for none.
 pub(super) fn marked(title: &str, draft: bool) -> String {
     if draft { format!("{DRAFT}{}", bare(title)) } else { bare(title).to_owned() }
+}
+
+/// An issue.
+#[derive(Debug, Deserialize)]
+pub(super) struct Issue {
+    iid: u64,
+    title: String,
+    description: Option<String>,
+    state: String,
+    web_url: String,
+}
+
+impl Issue {
+    /// The same in the words of both forges.
+    pub(super) fn shown(self) -> board::Issue {
+        board::Issue {
+            number: self.iid,
+            title: self.title,
+            body: self.description.unwrap_or_default(),
+            open: self.state == "opened",
+            url: self.web_url,
+        }
+    }
+}
+
+/// What was reported for a commit.
+#[derive(Debug, Deserialize)]
+pub(super) struct Status {
+    pub(super) id: u64,
+    pub(super) name: String,
+    pub(super) status: String,
 }
 
 #[cfg(test)]

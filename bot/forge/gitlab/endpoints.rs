@@ -6,12 +6,14 @@
 
 use std::borrow::Cow;
 
+use gitlab::api::issues::IssueScope;
+use gitlab::api::projects::issues::Issues as ProjectIssues;
 use gitlab::api::projects::merge_requests::approvals::MergeRequestApprovals;
 use gitlab::api::projects::merge_requests::notes::MergeRequestNotes;
 use gitlab::api::projects::merge_requests::{MergeRequest, MergeRequestScope, MergeRequests};
 use gitlab::api::projects::protected_branches::ProtectedBranches;
 use gitlab::api::projects::repository::branches::Branch;
-use gitlab::api::projects::repository::commits::{Commit, Commits, CommitsOrder};
+use gitlab::api::projects::repository::commits::{Commit, CommitStatuses, Commits, CommitsOrder};
 use gitlab::api::projects::repository::{Archive, ArchiveFormat};
 use gitlab::api::users::{CurrentUser, Users};
 use gitlab::api::{BodyError, Endpoint, QueryParams, projects};
@@ -210,6 +212,31 @@ pub(super) fn edit_note(project: u64, number: u64, note: u64, text: &str) -> Ask
 /// Removes a comment.
 pub(super) fn delete_note(project: u64, number: u64, note: u64) -> Asked {
     Box::new(own(Method::DELETE, format!("projects/{project}/merge_requests/{number}/notes/{note}")))
+}
+
+/// Issues by an author, in whatever state.
+pub(super) fn issues(project: u64, author: u64) -> Result<Asked, ForgeError> {
+    built(ProjectIssues::builder().project(project).author(author).scope(IssueScope::All).build())
+}
+
+/// Opens an issue.
+pub(super) fn create_issue(project: u64, body: Value) -> Asked {
+    own_write(Method::POST, format!("projects/{project}/issues"), body)
+}
+
+/// Changes an issue.
+pub(super) fn edit_issue(project: u64, number: u64, body: Value) -> Asked {
+    own_write(Method::PUT, format!("projects/{project}/issues/{number}"), body)
+}
+
+/// What was reported for a commit under a name.
+pub(super) fn statuses(project: u64, commit: &str, name: &str) -> Result<Asked, ForgeError> {
+    built(CommitStatuses::builder().project(project).commit(commit.to_owned()).name(name.to_owned()).build())
+}
+
+/// Reports for a commit.
+pub(super) fn report_status(project: u64, commit: &str, body: Value) -> Asked {
+    own_write(Method::POST, format!("projects/{project}/statuses/{}", part(commit)), body)
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! GitLab: merge requests over the REST API, and git itself where a branch must not be moved under somebody's feet.
 //!
 //! `endpoints` what is asked, `client` how, `dto` what comes back; `read` files, commits and branches, `find` what is
-//! there of a proposal, `publish` the branch, `request` the merge request, `note` comments.
+//! there of a proposal, `publish` the branch, `request` the merge request, `note` comments, `status` what is said about commits, `issue` the
+//! dashboard.
 
 mod endpoints;
 
@@ -19,17 +20,22 @@ mod request;
 
 mod note;
 
+mod status;
+
+mod issue;
+
 use async_trait::async_trait;
 use tokio::sync::OnceCell;
 
 use super::content::Listing;
+use super::remote::board::show;
 use super::remote::comment::Quiet;
 use super::remote::contents::Blobs;
 use super::remote::kept::Kept;
 use super::remote::unfinished::Unfinished;
 use super::settings::Settings;
 use super::{
-    Commit, Forge, ForgeError, Found, Identity, RequestText, Target, Topic, Tree, branch, check_author,
+    Check, Commit, Forge, ForgeError, Found, Identity, RequestText, Target, Topic, Tree, branch, check_author,
 };
 use client::Client;
 
@@ -183,6 +189,16 @@ impl Forge for GitLab {
     async fn hush(&self, _branch: &str, id: &str, topics: &[Topic]) -> Result<(), ForgeError> {
         let _one = self.writing.lock().await;
         self.quiet.hush(id, &self.comments(id).await?, topics).await
+    }
+
+    async fn check(&self, commit: &str, check: &Check) -> Result<(), ForgeError> {
+        let _one = self.writing.lock().await;
+        self.checked(commit, check).await
+    }
+
+    async fn show_board(&self, title: &str, text: &str) -> Result<Option<String>, ForgeError> {
+        let _one = self.writing.lock().await;
+        show(self, title, text).await
     }
 
     async fn identity(&self) -> Result<Identity, ForgeError> {

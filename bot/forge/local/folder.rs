@@ -202,6 +202,13 @@ fn parse_body(text: &str) -> (String, String) {
     }
 }
 
+/// Writes the file with the standing of all merge requests, unless it says so already.
+pub(super) fn show_board(below: &Path, title: &str, text: &str) -> Result<PathBuf, ForgeError> {
+    let path = below.join("dashboard.md");
+    Folder::new(below, "").put(&path, format_body(title, text).as_bytes())?;
+    Ok(path)
+}
+
 /// Writes a file as a whole or not at all.
 fn replace(path: &Path, content: &[u8]) -> std::io::Result<()> {
     let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());

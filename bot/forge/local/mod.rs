@@ -22,8 +22,8 @@ use serde::{Deserialize, Serialize};
 use super::content::{Entry, filled, ids, is_merged, writable};
 use super::git::{Git, Signature};
 use super::{
-    Commit, Forge, ForgeError, Found, FoundCommit, Identity, RequestText, Topic, Tree, branch, check_author,
-    noted_head,
+    Check, Commit, Forge, ForgeError, Found, FoundCommit, Identity, RequestText, Topic, Tree, branch,
+    check_author, noted_head,
 };
 
 /// Where the repository is, and who the bot is in it.
@@ -322,6 +322,15 @@ impl Local {
         self.folder(branch).say(topic, text)
     }
 
+    /// Writes the file `dashboard.md` in the folder of the merge requests; returns its path.
+    ///
+    /// # Errors
+    /// When it cannot be read or written.
+    pub fn show_board(&self, title: &str, text: &str) -> Result<String, ForgeError> {
+        let path = folder::show_board(&self.settings.requests, title, text)?;
+        Ok(path.display().to_string())
+    }
+
     /// Who the bot is: addresses on its commits.
     pub fn identity(&self) -> Identity {
         let emails = std::iter::once(&self.settings.author_email).chain(&self.settings.former_emails);
@@ -391,6 +400,16 @@ impl Forge for Local {
     async fn hush(&self, branch: &str, _id: &str, topics: &[Topic]) -> Result<(), ForgeError> {
         let (branch, topics) = (branch.to_owned(), topics.to_vec());
         self.aside(move |local| topics.iter().try_for_each(|topic| local.say(&branch, *topic, None))).await
+    }
+
+    /// A folder shows no checks: its texts say it all.
+    async fn check(&self, _commit: &str, _check: &Check) -> Result<(), ForgeError> {
+        Ok(())
+    }
+
+    async fn show_board(&self, title: &str, text: &str) -> Result<Option<String>, ForgeError> {
+        let (title, text) = (title.to_owned(), text.to_owned());
+        self.aside(move |local| local.show_board(&title, &text).map(Some)).await
     }
 
     async fn identity(&self) -> Result<Identity, ForgeError> {

@@ -84,11 +84,7 @@ impl Quiet {
 ///
 /// # Errors
 /// When the comments cannot be read or written.
-async fn say(
-    comments: &dyn Comments,
-    topic: Topic,
-    text: Option<&str>,
-) -> Result<(), ForgeError> {
+async fn say(comments: &dyn Comments, topic: Topic, text: Option<&str>) -> Result<(), ForgeError> {
     let all = comments.own().await?;
     for double in doubles(&all) {
         comments.delete(double).await.or_else(is_gone)?;

@@ -4,6 +4,8 @@
 
 pub(super) mod archive;
 
+pub(super) mod board;
+
 pub(super) mod comment;
 
 pub(super) mod compare;

@@ -158,10 +158,14 @@ pub(crate) struct Comment {
 /// A state reported for a commit.
 #[derive(Clone, Debug)]
 pub(crate) struct Status {
+    pub(crate) id: u64,
     pub(crate) commit: String,
     pub(crate) name: String,
     pub(crate) state: String,
+    pub(crate) sentence: String,
     pub(crate) text: String,
+    /// One of GitHub's check runs, which only Apps make.
+    pub(crate) by_app: bool,
 }
 
 impl State {

@@ -95,7 +95,10 @@ pub(super) fn for_apps(
     }
     let Some((id, permission)) = state.github.installation else { return Some(not_found()) };
     let granted = if permission == Permission::Write { "write" } else { "read" };
-    let permissions = json!({"contents": granted, "pull_requests": granted, "metadata": "read"});
+    let mut permissions = json!({"contents": granted, "pull_requests": granted, "metadata": "read"});
+    for more in &state.github.granted {
+        permissions[*more] = json!("write");
+    }
     if name == "GET /repos/{owner}/{repo}/installation" {
         if !state.repositories.contains_key(&format!("{}/{}", parameters[0], parameters[1])) {
             return Some(not_found());
@@ -114,7 +117,11 @@ pub(super) fn for_apps(
         broken.push("the installation's token is for more than the one repository".to_owned());
     }
     let asked = &call.json()["permissions"];
-    if *asked != json!({"contents": "write", "pull_requests": "write"}) {
+    let mut least = json!({"contents": "write", "pull_requests": "write"});
+    for more in &state.github.granted {
+        least[*more] = json!("write");
+    }
+    if *asked != least {
         broken.push(format!("the installation's token is for {asked}"));
     }
     let number = state.new_id();

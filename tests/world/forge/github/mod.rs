@@ -9,6 +9,10 @@ mod git;
 
 mod graphql;
 
+mod issues;
+
+mod checks;
+
 mod pulls;
 
 mod schema;
@@ -51,6 +55,15 @@ pub(crate) struct Own {
     pub(crate) rules: Vec<&'static str>,
     /// Blobs that came by themselves.
     pub(crate) blobs_written: u32,
+    /// What the App was granted besides contents and pull requests, for writing.
+    pub(crate) granted: Vec<&'static str>,
+}
+
+impl Own {
+    /// The App may write this.
+    fn grants(&self, permission: &str) -> bool {
+        self.granted.contains(&permission)
+    }
 }
 
 impl Default for Own {
@@ -69,6 +82,7 @@ impl Default for Own {
             asked_teams: Vec::new(),
             rules: vec!["update"],
             blobs_written: 0,
+            granted: vec!["checks", "issues"],
         }
     }
 }
@@ -180,6 +194,16 @@ fn signed_in(state: &mut State, name: &str, parameters: &[String], call: &Call) 
         "POST /repos/{owner}/{repo}/git/commits" => git::create_commit(state, &path, &who, call),
         "GET /repos/{owner}/{repo}/compare/{basehead}" => git::compare(state, &path, at(2), call),
         "GET /repos/{owner}/{repo}/tarball/{ref}" => git::archive(state, &path, at(2)),
+        "GET /repos/{owner}/{repo}/commits/{ref}/check-runs" => checks::runs(state, &path, at(2), call),
+        "POST /repos/{owner}/{repo}/check-runs" => checks::run(state, &path, &who, call),
+        "GET /repos/{owner}/{repo}/commits/{ref}/status" => checks::combined(state, &path, at(2)),
+        "POST /repos/{owner}/{repo}/statuses/{sha}" => checks::report(state, &path, at(2), &who, call),
+        "GET /repos/{owner}/{repo}/issues" if !state.github.grants("issues") => denied(&who),
+        "GET /repos/{owner}/{repo}/issues" => issues::list(state, &path, call),
+        "POST /repos/{owner}/{repo}/issues" => issues::create(state, &path, &who, call),
+        "PATCH /repos/{owner}/{repo}/issues/{issue_number}" => {
+            issues::edit(state, &path, at(2).parse().unwrap_or_default(), call)
+        }
         _ => pulls::answer(state, name, &path, parameters, &who, call),
     }
 }

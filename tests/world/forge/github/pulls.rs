@@ -70,7 +70,7 @@ fn request_mut<'a>(state: &'a mut State, path: &str, number: u64) -> &'a mut Req
 }
 
 /// One page, with the address of the next.
-fn paged(state: &State, call: &Call, all: Vec<Value>) -> Reply {
+pub(super) fn paged(state: &State, call: &Call, all: Vec<Value>) -> Reply {
     let number =
         |name: &str, otherwise: usize| call.asked(name).map_or(otherwise, |value| value.parse().unwrap());
     let (page, size) = (number("page", 1).max(1), number("per_page", 30).min(100));

@@ -10,6 +10,8 @@ mod repository;
 
 mod requests;
 
+mod issues;
+
 use serde_json::{Value, json};
 
 use super::state::{Repository, Role, State};
@@ -96,6 +98,8 @@ fn name_of(method: &str, parts: &[String]) -> String {
             "commits" | "blobs" if inside => ":sha",
             "merge_requests" if inside => ":iid",
             "notes" if inside => ":note",
+            "issues" if inside => ":iid",
+            "statuses" if inside => ":sha",
             _ => part,
         };
     }
@@ -151,6 +155,11 @@ fn in_project(state: &mut State, asked: &Asked<'_>, name: &str, broken: &mut Vec
         ("GET", "/repository/commits") => repository::commits(state, asked),
         ("GET", "/repository/commits/:sha") => repository::commit(state, asked),
         ("POST", "/repository/commits") => repository::create_commit(state, asked, broken),
+        ("GET", "/repository/commits/:sha/statuses") => issues::statuses(state, asked),
+        ("POST", "/statuses/:sha") => issues::report(state, asked),
+        ("GET", "/issues") => issues::list(state, asked),
+        ("POST", "/issues") => issues::create(state, asked, broken),
+        ("PUT", "/issues/:iid") => issues::edit(state, asked, broken),
         ("GET", "/merge_requests") => requests::list(state, asked),
         ("POST", "/merge_requests") => requests::create(state, asked, broken),
         ("GET", "/merge_requests/:iid") => requests::one(state, asked),

@@ -221,7 +221,7 @@ fn not_found() -> Reply {
 }
 
 /// A line that GitLab would do with the rights of its author must never be sent.
-fn refuse_actions(body: &str, broken: &mut Vec<String>) {
+pub(super) fn refuse_actions(body: &str, broken: &mut Vec<String>) {
     for line in quick_actions::in_text(body) {
         broken.push(format!("a text has the line `{line}`, which is done instead of shown"));
     }

@@ -1,0 +1,73 @@
+//! One page a repository: where every pool's proposal stands.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context as _;
+use jiff::tz::Offset;
+use slicewright_core::usage::Severity;
+
+use super::propose::{ClusterReport, PoolReport, Report};
+use super::{Engine, Inputs};
+use crate::render::{self, Board, BoardProblem, BoardRow};
+use crate::settings::repo;
+
+/// Title of the page. It is found by its author and its mark; people may look for it by this.
+const TITLE: &str = "Slicewright: GPU pools";
+
+impl Engine {
+    /// Writes the pages of the repositories that want one, from a run over all of their clusters and pools. What goes wrong
+    /// is told in the log: the proposals are done, and no less so without a page.
+    pub(super) async fn show_boards(&self, inputs: &Inputs, report: &Report) {
+        let mut of_repository: BTreeMap<String, Vec<&ClusterReport>> = BTreeMap::new();
+        for cluster in &report.clusters {
+            let settings = self.settings().clusters.iter().find(|one| one.name == cluster.analysis.cluster);
+            if let Some(settings) = settings.filter(|one| one.repository.dashboard) {
+                of_repository.entry(settings.repository.place()).or_default().push(cluster);
+            }
+        }
+        for (place, clusters) in of_repository {
+            if let Err(error) = self.show_board(inputs, &clusters).await {
+                tracing::warn!("cannot write the dashboard of `{place}`: {error:#}");
+            }
+        }
+    }
+
+    async fn show_board(&self, inputs: &Inputs, clusters: &[&ClusterReport]) -> anyhow::Result<()> {
+        let name = &clusters[0].analysis.cluster;
+        let settings = self.settings().clusters.iter().find(|one| one.name == *name);
+        let settings = settings.context("the cluster is gone from the configuration")?;
+        let forge = inputs.forges.get(name).context("the cluster has no repository")?;
+        let board = Board {
+            day: Offset::UTC.to_datetime(inputs.at).date(),
+            rows: clusters.iter().flat_map(|cluster| &cluster.pools).map(row).collect(),
+            problems: clusters.iter().flat_map(|cluster| problems(cluster)).collect(),
+            file: repo::PLACE,
+        };
+        let text = render::board(&board, self.dialect(&settings.repository))?;
+        match forge.show_board(TITLE, &text).await? {
+            Some(url) => tracing::debug!(url, "the dashboard is up to date"),
+            None => tracing::info!("the dashboard was closed, and stays so"),
+        }
+        Ok(())
+    }
+}
+
+fn row(pool: &PoolReport) -> BoardRow<'_> {
+    BoardRow {
+        section: pool.section,
+        pool: format!("{}/{}", pool.pool.cluster, pool.pool.pool),
+        title: pool.proposal.as_ref().map(|proposal| proposal.title.as_str()),
+        cards_freed: pool.cards_freed,
+        reason: pool.action.reason(),
+        url: pool.url.as_deref().filter(|_| pool.section.has_request()),
+    }
+}
+
+fn problems(cluster: &ClusterReport) -> impl Iterator<Item = BoardProblem<'_>> {
+    let findings = cluster.analysis.measured.data_quality.findings.iter();
+    findings.filter(|finding| finding.severity == Severity::Blocker).map(|finding| BoardProblem {
+        cluster: &cluster.analysis.cluster,
+        text: &finding.text,
+        advice: &finding.advice,
+    })
+}

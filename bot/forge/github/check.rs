@@ -1,0 +1,114 @@
+//! What is said about a commit: a check run where the account may make one, else a commit status.
+
+use reqwest::Method;
+use serde_json::json;
+
+use super::GitHub;
+use super::dto::{CheckRun, CheckRuns, CombinedStatus};
+use crate::forge::remote::http::part;
+use crate::forge::{Check, Conclusion, ForgeError, cut};
+
+/// Characters of a status' description that GitHub takes: 140. A margin, since it counts in its own way.
+const MOST_DESCRIPTION: usize = 120;
+
+impl GitHub {
+    /// Says `check` about `commit`, unless it is said already.
+    pub(super) async fn checked(&self, commit: &str, check: &Check) -> Result<(), ForgeError> {
+        if self.who().await?.is_app {
+            match self.check_run(commit, check).await {
+                // Statuses are a permission of their own.
+                Err(ForgeError::Blocked { .. } | ForgeError::Denied { .. } | ForgeError::NotFound { .. }) => {
+                }
+                done => return done,
+            }
+        }
+        self.status(commit, check).await.map_err(|error| match error {
+            ForgeError::Blocked { what } | ForgeError::Denied { what } => ForgeError::Blocked {
+                what: format!(
+                    "{what}: give the App *Checks* or *Commit statuses* with write access (a token the latter), or set \
+                     `checks: false`"
+                ),
+            },
+            error => error,
+        })
+    }
+
+    async fn check_run(&self, commit: &str, check: &Check) -> Result<(), ForgeError> {
+        let repository = self.repository().await?;
+        let what = format!("checking {commit} of {}", repository.name);
+        if self.has_run(&what, commit, check).await? {
+            return Ok(());
+        }
+        let mut body = json!({
+            "name": check.name,
+            "head_sha": commit,
+            "status": "completed",
+            "conclusion": conclusion(check.conclusion),
+            "output": {"title": check.sentence, "summary": check.text},
+        });
+        if let Some(url) = &check.url {
+            body["details_url"] = json!(url);
+        }
+        match self.client.write(&what, Method::POST, &repository.path("/check-runs"), Some(&body)).await {
+            Err(error @ ForgeError::Unanswered { .. }) => match self.has_run(&what, commit, check).await? {
+                true => Ok(()),
+                false => Err(error),
+            },
+            written => written.map(drop),
+        }
+    }
+
+    /// The newest run of this name says so already.
+    async fn has_run(&self, what: &str, commit: &str, check: &Check) -> Result<bool, ForgeError> {
+        let repository = self.repository().await?;
+        let query = format!("check_name={}&filter=latest", part(&check.name));
+        let path = repository.path(&format!("/commits/{}/check-runs?{query}", part(commit)));
+        let known: CheckRuns = self.client.get(what, &path).await?.json(what)?;
+        let login = &self.who().await?.login;
+        let own = known.check_runs.into_iter().filter(|run| {
+            let app = run.app.as_ref().map(|app| format!("{}[bot]", app.slug));
+            run.name == check.name && app.is_some_and(|app| app.eq_ignore_ascii_case(login))
+        });
+        let says = |run: CheckRun| {
+            run.conclusion.as_deref() == Some(conclusion(check.conclusion))
+                && run.output.title.as_deref() == Some(&check.sentence)
+                && run.output.summary.unwrap_or_default().replace("\r\n", "\n") == check.text
+        };
+        Ok(own.max_by_key(|run| run.id).is_some_and(says))
+    }
+
+    async fn status(&self, commit: &str, check: &Check) -> Result<(), ForgeError> {
+        let repository = self.repository().await?;
+        let what = format!("reporting the status of {commit} of {}", repository.name);
+        let state = match check.conclusion {
+            Conclusion::Passed | Conclusion::Neutral => "success",
+            Conclusion::Failed => "failure",
+        };
+        let description = cut(&check.sentence, MOST_DESCRIPTION);
+        let path = repository.path(&format!("/commits/{}/status?per_page=100", part(commit)));
+        let known: CombinedStatus = self.client.get(&what, &path).await?.json(&what)?;
+        let is_said = known.statuses.iter().any(|status| {
+            status.context == check.name
+                && status.state == state
+                && status.description.as_deref() == Some(&description)
+        });
+        if is_said {
+            return Ok(());
+        }
+        let mut body = json!({"state": state, "context": check.name, "description": description});
+        if let Some(url) = &check.url {
+            body["target_url"] = json!(url);
+        }
+        // Said twice it is the same status still.
+        let path = repository.path(&format!("/statuses/{}", part(commit)));
+        self.client.write(&what, Method::POST, &path, Some(&body)).await.map(drop)
+    }
+}
+
+fn conclusion(conclusion: Conclusion) -> &'static str {
+    match conclusion {
+        Conclusion::Passed => "success",
+        Conclusion::Failed => "failure",
+        Conclusion::Neutral => "neutral",
+    }
+}

@@ -1,0 +1,139 @@
+//! The one page that shows where every proposal of a repository stands.
+
+use serde::Serialize;
+use slicewright_core::review::board::Section;
+
+use super::template::Templates;
+use super::{Dialect, RenderError};
+
+/// What the page shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Board<'a> {
+    /// Day of the last look, UTC. Not the moment: the page would be another one with every run.
+    pub day: jiff::civil::Date,
+    /// One row a pool.
+    pub rows: Vec<BoardRow<'a>>,
+    /// What stops whole clusters.
+    pub problems: Vec<BoardProblem<'a>>,
+    /// The repository's own configuration file.
+    pub file: &'a str,
+}
+
+/// One pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BoardRow<'a> {
+    /// Where it belongs.
+    #[serde(skip)]
+    pub section: Section,
+    /// Cluster and pool, `dc1/a100`.
+    pub pool: String,
+    /// What is proposed, where something is.
+    pub title: Option<&'a str>,
+    /// GPUs that the plan frees.
+    pub cards_freed: u32,
+    /// Why it stands where it does.
+    pub reason: &'a str,
+    /// Where a person finds the merge request.
+    pub url: Option<&'a str>,
+}
+
+/// Something that stops a whole cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BoardProblem<'a> {
+    /// The cluster.
+    pub cluster: &'a str,
+    /// What is the case.
+    pub text: &'a str,
+    /// What to do about it.
+    pub advice: &'a str,
+}
+
+#[derive(Serialize)]
+struct Page<'a> {
+    day: String,
+    parts: Vec<Part<'a>>,
+    problems: &'a [BoardProblem<'a>],
+    n_pools: usize,
+    n_open: usize,
+    freed: u32,
+    request: &'static str,
+    file: &'a str,
+    /// Not a file in a folder.
+    is_issue: bool,
+}
+
+#[derive(Serialize)]
+struct Part<'a> {
+    title: &'static str,
+    rows: Vec<&'a BoardRow<'a>>,
+}
+
+/// See [`super::board`].
+pub(super) fn board(board: &Board<'_>, dialect: Dialect) -> Result<String, RenderError> {
+    let sections = [
+        (Section::Problems, "Problems"),
+        (Section::WithPeople, "Needs a person"),
+        (Section::Open, "Open"),
+        (Section::Waiting, "Waiting"),
+        (Section::Declined, "Declined"),
+        (Section::Merged, "Merged"),
+        (Section::Nothing, "Nothing to propose"),
+    ];
+    let part = |(section, title): (Section, &'static str)| {
+        let rows: Vec<_> = board.rows.iter().filter(|row| row.section == section).collect();
+        (!rows.is_empty()).then_some(Part { title, rows })
+    };
+    let parts: Vec<_> = sections.into_iter().filter_map(part).collect();
+    let open = board.rows.iter().filter(|row| row.section == Section::Open);
+    let page = Page {
+        day: board.day.to_string(),
+        parts,
+        problems: &board.problems,
+        n_pools: board.rows.len(),
+        n_open: open.clone().count(),
+        freed: open.map(|row| row.cards_freed).sum(),
+        request: dialect.request(),
+        file: board.file,
+        is_issue: matches!(dialect, Dialect::GitHub | Dialect::GitLab),
+    };
+    Templates::new()?.fill("dashboard.md", &page)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(section: Section, pool: &str) -> BoardRow<'_> {
+        let title = Some("Share 6 of 14 GPUs of dc1 by MIG");
+        BoardRow {
+            section,
+            pool: pool.to_owned(),
+            title,
+            cards_freed: 5,
+            reason: "nothing differs",
+            url: None,
+        }
+    }
+
+    #[test]
+    fn it_shows_every_pool_where_it_belongs_and_strangers_words_are_only_words() {
+        let open = BoardRow { url: Some("https://forge.example/1"), ..row(Section::Open, "dc1/a100") };
+        let board = Board {
+            day: jiff::civil::date(2026, 1, 15),
+            rows: vec![
+                BoardRow { title: None, cards_freed: 0, ..row(Section::Nothing, "dc1/l4") },
+                open,
+                BoardRow { reason: "waits: 3 are open", ..row(Section::Waiting, "dc1/h100|x") },
+                BoardRow { reason: "a commit of @everyone", ..row(Section::WithPeople, "dc1/t4") },
+            ],
+            problems: vec![BoardProblem { cluster: "dc2", text: "no samples", advice: "check the address" }],
+            file: ".slicewright.yaml",
+        };
+        let text = super::board(&board, Dialect::GitHub).unwrap();
+        crate::render::tests::snapshot("dashboard", &text);
+        assert!(!text.contains("@everyone") && !text.contains("h100|x |"), "{text}");
+        let nothing = Board { rows: vec![], problems: vec![], ..board };
+        let text = super::board(&nothing, Dialect::Local).unwrap();
+        assert!(text.contains("No pool of this repository was found."), "{text}");
+    }
+}
