@@ -3,6 +3,7 @@
 //! Comments name the reports of other bots' failures that a story is about.
 
 use slicewright::engine::pass::Ready;
+use slicewright::forge::Commit;
 use slicewright_core::review::metadata::State;
 
 use super::stage::{
@@ -102,6 +103,24 @@ fn another_plan_replaces_the_one_commit_and_says_so_once() {
         assert!(seen.comments[0].contains("**Updated:** the plan changed."), "{:?}", seen.comments);
         assert!(!seen.comments[0].contains(&first[..12]), "the newest change only: {:?}", seen.comments);
         assert_eq!(stage.n_requests(), 1);
+    });
+}
+
+/// The forge itself knows who moved the branch: a run that was killed there leaves nothing to people.
+#[test]
+fn a_run_that_was_killed_between_branch_and_text_is_gone_on_with_whatever_the_plan_is_now() {
+    on_every_forge(|stage| {
+        opened(stage);
+        let killed = another();
+        let commit = Commit {
+            base: stage.git(|git| git.head(MAIN)).unwrap(),
+            message: killed.message.clone(),
+            files: killed.wanted.files.clone(),
+        };
+        let bot = stage.another_bot();
+        stage.wait(bot.publish(BRANCH, stage.head().as_deref(), &commit)).unwrap();
+        stage.restart();
+        stage.expect(Some(&ready("4g.20gb")), "update", "the plan changed");
     });
 }
 

@@ -182,6 +182,16 @@ pub(super) struct Label {
     pub(super) name: String,
 }
 
+/// Who moved a branch.
+#[derive(Debug, Deserialize)]
+pub(super) struct Move {
+    /// `refs/heads/…`.
+    #[serde(rename = "ref")]
+    pub(super) branch: String,
+    pub(super) after: String,
+    pub(super) actor: Option<User>,
+}
+
 #[derive(Debug, Deserialize)]
 pub(super) struct Review {
     pub(super) user: Option<User>,

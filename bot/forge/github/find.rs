@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use super::GitHub;
 use super::client::GraphQl;
-use super::dto::{Pull, Review, User};
+use super::dto::{Move, Pull, Review, User};
 use crate::forge::remote::http::{part, retried};
 use crate::forge::remote::look::look;
-use crate::forge::{ForgeError, Found, FoundRequest, branch, held_by_label, noted_head};
+use crate::forge::{ForgeError, Found, FoundCommit, FoundRequest, branch, held_by_label, noted_head};
 
 /// Looks at a pull request that leave open whether it can be merged, before it counts as not known.
 const LOOKS_AT_MERGEABLE: usize = 2;
@@ -40,7 +40,43 @@ impl GitHub {
         }
         found.unfinished_head = self.unfinished.of(branch);
         look(self, main, noted.as_deref(), &mut found).await?;
+        if let Some(head) = head
+            && found.unfinished_head.as_ref() != Some(&head)
+            && noted.is_some_and(|noted| noted != head)
+            && found.request.as_ref().is_some_and(|request| request.open)
+            && self.pushed(branch, &head, &found.commits).await?
+        {
+            found.unfinished_head = Some(head);
+        }
         Ok(found)
+    }
+
+    /// Whether the bot itself put the branch where it is, and was stopped before it wrote the text: GitHub notes who moved
+    /// which branch, which anybody's commit with the bot's address cannot forge. Older servers keep no such notes.
+    async fn pushed(&self, branch: &str, head: &str, commits: &[FoundCommit]) -> Result<bool, ForgeError> {
+        let identity = self.known_as().await?;
+        let [FoundCommit { emails: [author, committer], .. }] = commits else { return Ok(false) };
+        let ours = identity.emails.contains(author)
+            && (identity.emails.contains(committer) || identity.forge_emails.contains(committer));
+        if !ours {
+            return Ok(false);
+        }
+        let repository = self.repository().await?;
+        let what = format!("reading who moved `{branch}` of {}", repository.name);
+        let name = format!("refs/heads/{branch}");
+        let path = repository.path(&format!("/activity?ref={}&per_page=1", part(&name)));
+        let moves: Vec<Move> = match self.client.get(&what, &path).await {
+            Ok(answer) => answer.json(&what)?,
+            Err(ForgeError::NotFound { .. } | ForgeError::Denied { .. } | ForgeError::Blocked { .. }) => {
+                Vec::new()
+            }
+            Err(error) => return Err(error),
+        };
+        // The latest first: whoever put the branch back to an older commit of the bot moved it after that.
+        let Some(last) = moves.first().filter(|last| last.branch == name && last.after == head) else {
+            return Ok(false);
+        };
+        self.is_own(last.actor.as_ref()).await
     }
 
     /// The bot's open pull request of a branch, else a person's, else the last one of the bot's that was closed; and

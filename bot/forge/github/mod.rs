@@ -69,8 +69,7 @@ pub(super) struct GitHub {
     standings: Kept<Standing>,
     /// The server moves branches by REST only.
     refs_by_rest: AtomicBool,
-    /// A run that ends loses them. A later one knows such a branch for the bot's where it holds what is wanted still, and
-    /// leaves it to people where it does not.
+    /// A run that ends loses them. A later one asks GitHub who moved the branch.
     unfinished: Unfinished,
     quiet: Quiet,
     /// GitHub asks to write one thing at a time.

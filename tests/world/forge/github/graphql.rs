@@ -63,6 +63,11 @@ fn update_refs(state: &mut State, who: &User, input: &Value) -> Reply {
     if repository.archived || repository.roles.get(&who.id).is_none_or(|role| *role < Role::Write) {
         return error("FORBIDDEN", "Resource not accessible by integration");
     }
+    let by = who.id;
+    state.pushing(&path.clone(), by, |state| move_all(state, &path, input))
+}
+
+fn move_all(state: &mut State, path: &str, input: &Value) -> Reply {
     let zero = |id: &str| id.bytes().all(|digit| digit == b'0');
     for update in input["refUpdates"].as_array().into_iter().flatten() {
         let text = |name: &str| update[name].as_str();
@@ -72,14 +77,14 @@ fn update_refs(state: &mut State, who: &User, input: &Value) -> Reply {
         };
         let before = text("beforeOid").map(|id| (!zero(id)).then_some(id));
         let after = (!zero(after)).then_some(after);
-        let there = repository_head(state, &path, branch);
+        let there = repository_head(state, path, branch);
         if let (Some(there), Some(after)) = (&there, after)
             && update["force"] != json!(true)
-            && state.repositories[&path].git.try_git(&["merge-base", "--is-ancestor", there, after]).is_none()
+            && state.repositories[path].git.try_git(&["merge-base", "--is-ancestor", there, after]).is_none()
         {
             return error("UNPROCESSABLE", "Update is not a fast forward");
         }
-        if let Err(why) = git::move_branch(state, &path, branch, before, after) {
+        if let Err(why) = git::move_branch(state, path, branch, before, after) {
             // GitHub says no more than this.
             return Reply::json(200, &json!({"data": {"updateRefs": null}, "errors": [{"message": why}]}));
         }

@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::state::{Role, State, User};
+use super::state::{Push, Role, State, User, time};
 use super::{Call, Reply};
 use schema::shaped;
 
@@ -41,6 +41,8 @@ pub(crate) struct Own {
     pub(crate) lists_that_lag: u32,
     /// So many answers do not know yet whether a pull request can be merged.
     pub(crate) mergeable_unknown: u32,
+    /// An older server, which does not note who moved which branch.
+    pub(crate) no_activity: bool,
     /// Pull requests that wait in the merge queue.
     pub(crate) queued: BTreeSet<u64>,
     /// Pull requests whose branch lies in a fork with this path.
@@ -75,6 +77,7 @@ impl Default for Own {
             actions_may_not_open: false,
             lists_that_lag: 0,
             mergeable_unknown: 0,
+            no_activity: false,
             queued: BTreeSet::new(),
             forks: std::collections::BTreeMap::new(),
             most_tree_entries: None,
@@ -180,9 +183,17 @@ fn signed_in(state: &mut State, name: &str, parameters: &[String], call: &Call) 
         }
         "GET /repos/{owner}/{repo}/rules/branches/{branch}" => rules(state, &path, at(2)),
         "GET /repos/{owner}/{repo}/git/ref/{ref}" => git::get_ref(repository, at(2)),
-        "POST /repos/{owner}/{repo}/git/refs" => git::create_ref(state, &path, call),
-        "PATCH /repos/{owner}/{repo}/git/refs/{ref}" => git::update_ref(state, &path, at(2), call),
-        "DELETE /repos/{owner}/{repo}/git/refs/{ref}" => git::delete_ref(state, &path, at(2)),
+        "POST /repos/{owner}/{repo}/git/refs" => {
+            state.pushing(&path, who.id, |state| git::create_ref(state, &path, call))
+        }
+        "PATCH /repos/{owner}/{repo}/git/refs/{ref}" => {
+            state.pushing(&path, who.id, |state| git::update_ref(state, &path, at(2), call))
+        }
+        "DELETE /repos/{owner}/{repo}/git/refs/{ref}" => {
+            state.pushing(&path, who.id, |state| git::delete_ref(state, &path, at(2)))
+        }
+        "GET /repos/{owner}/{repo}/activity" if state.github.no_activity => not_found(),
+        "GET /repos/{owner}/{repo}/activity" => activity(state, &path, call),
         "GET /repos/{owner}/{repo}/git/trees/{tree_sha}" => git::get_tree(state, &path, at(2), call),
         "POST /repos/{owner}/{repo}/git/trees" => git::create_tree(state, &path, call),
         "GET /repos/{owner}/{repo}/git/blobs/{file_sha}" => git::get_blob(state, &path, at(2)),
@@ -206,6 +217,32 @@ fn signed_in(state: &mut State, name: &str, parameters: &[String], call: &Call) 
         }
         _ => pulls::answer(state, name, &path, parameters, &who, call),
     }
+}
+
+/// Who moved which branch, the latest first.
+fn activity(state: &State, path: &str, call: &Call) -> Reply {
+    let asked = call.asked("ref");
+    let zero = "0".repeat(40);
+    let shown = |(at, push): (usize, &Push)| {
+        let name = format!("refs/heads/{}", push.branch);
+        let kind = match (&push.from, &push.to) {
+            (None, _) => "branch_creation",
+            (_, None) => "branch_deletion",
+            _ => "force_push",
+        };
+        let shown = json!({
+            "id": at + 1, "ref": name, "activity_type": kind, "actor": shown_user(&state.users[&push.user]),
+            "before": push.from.as_ref().unwrap_or(&zero), "after": push.to.as_ref().unwrap_or(&zero),
+            "timestamp": time(push.at),
+        });
+        (asked.is_none_or(|asked| asked == name || asked == push.branch)).then(|| shaped("activity", shown))
+    };
+    let pushes = &state.repositories[path].pushes;
+    let mut all: Vec<Value> = pushes.iter().enumerate().filter_map(shown).collect();
+    all.reverse();
+    let most = call.asked("per_page").and_then(|text| text.parse().ok()).unwrap_or(30);
+    all.truncate(most);
+    Reply::json(200, &Value::Array(all))
 }
 
 fn rules(state: &State, path: &str, branch: &str) -> Reply {
