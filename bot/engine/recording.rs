@@ -122,6 +122,9 @@ struct FoundLine {
     /// Commits that the forge made to merge the base branch.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     base_merges: BTreeSet<String>,
+    /// Commits that the forge made to rebase what the bot left.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    rebased: BTreeSet<String>,
     merged: bool,
 }
 
@@ -294,7 +297,9 @@ impl FoundLine {
                 .collect(),
             stale: found.stale.clone(),
             unfinished_head: found.unfinished_head.clone(),
-            request: found.request.clone(),
+            // Where it is on the forge is nobody's who replays it.
+            request: found.request.clone().map(|request| FoundRequest { url: String::new(), ..request }),
+            rebased: found.commits.iter().filter(|c| c.rebased).map(|c| c.id.clone()).collect(),
             base_merges: found.commits.iter().filter(|c| c.merges_base).map(|c| c.id.clone()).collect(),
             merged: found.merged,
         }
@@ -310,7 +315,12 @@ impl FoundLine {
             commits: self
                 .commits
                 .into_iter()
-                .map(|(id, emails)| FoundCommit { merges_base: self.base_merges.contains(&id), id, emails })
+                .map(|(id, emails)| FoundCommit {
+                    merges_base: self.base_merges.contains(&id),
+                    rebased: self.rebased.contains(&id),
+                    id,
+                    emails,
+                })
                 .collect(),
             base: self.base,
             changed,

@@ -137,6 +137,7 @@ impl Found {
             id: found.id.clone(),
             emails: found.emails.clone(),
             merges_base: found.merges_base,
+            rebased: found.rebased,
         };
         Observed {
             branch_head: self.branch_head.clone(),
@@ -160,8 +161,7 @@ impl Found {
 
     /// A branch that has no commit in common with the default branch: nobody knows whose it is but for its head.
     fn unrelated(mut self, head: &str) -> Self {
-        self.commits =
-            vec![FoundCommit { id: head.to_owned(), emails: Default::default(), merges_base: false }];
+        self.commits = vec![FoundCommit { id: head.to_owned(), ..FoundCommit::default() }];
         self
     }
 }
@@ -173,7 +173,7 @@ fn noted_head(text: &str) -> Option<String> {
 }
 
 /// A commit as found on the branch.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundCommit {
     /// Commit id.
     pub id: String,
@@ -181,6 +181,8 @@ pub struct FoundCommit {
     pub emails: [String; 2],
     /// It merges the base branch and changes nothing else.
     pub merges_base: bool,
+    /// It is the only one, and makes of another base what the commit that the bot left made of its own.
+    pub rebased: bool,
 }
 
 /// A merge request as found: the open one of the branch, else the last that was closed.

@@ -226,6 +226,31 @@ fn the_button_that_updates_the_branch_is_nobodys_edit() {
     });
 }
 
+/// The same for the button that rebases: whoever presses it is the committer of what the bot wrote.
+#[test]
+fn the_button_that_rebases_the_branch_is_nobodys_edit() {
+    on_forges_with_people(|stage| {
+        opened(stage);
+        stage.main_moves(OTHER, "limits: {}\n");
+        stage.robin_pushes(|git| git.rebase_on_main(BRANCH));
+        stage.expect_silence(Some(&ready(SLICE)));
+        stage.expect(Some(&another()), "update", "the plan changed");
+    });
+}
+
+#[test]
+fn a_commit_of_the_bots_that_a_person_amended_is_a_persons_edit() {
+    on_forges_with_people(|stage| {
+        opened(stage);
+        stage.main_moves(OTHER, "limits: {}\n");
+        stage.robin_pushes(|git| {
+            git.rebase_on_main(BRANCH);
+            git.amend_as_human(BRANCH, FILE, "limits:\n  nvidia.com/gpu: 4\n");
+        });
+        stage.expect(Some(&another()), "stop-edited", "not the bot's");
+    });
+}
+
 #[test]
 fn a_merge_of_the_base_with_more_in_it_is_a_persons_edit() {
     on_forges_with_people(|stage| {

@@ -200,6 +200,33 @@ impl BareRepo {
         self.git(&["update-ref", &format!("refs/heads/{branch}"), &commit]);
     }
 
+    /// Presses the button that puts a branch's one commit on `main` anew: its author stays, Robin commits it.
+    pub(crate) fn rebase_on_main(&self, branch: &str) {
+        let tree = self.git(&["merge-tree", "--write-tree", MAIN, branch]);
+        self.commit_anew(branch, tree.trim());
+    }
+
+    /// A person changes a file in a branch's one commit, whose author stays.
+    pub(crate) fn amend_as_human(&self, branch: &str, path: &str, text: &str) {
+        let head = self.head(branch).expect("the branch is there");
+        let changed = self.commit_as_human(branch, &[(path, text)], "Amended");
+        let tree = self.git(&["rev-parse", &format!("{changed}^{{tree}}")]);
+        self.git(&["update-ref", &format!("refs/heads/{branch}"), &head]);
+        self.commit_anew(branch, tree.trim());
+    }
+
+    /// The last commit of a branch with another tree, on `main`: its author stays, Robin commits it.
+    fn commit_anew(&self, branch: &str, tree: &str) {
+        let facts = self.git(&["log", "-1", "--format=%an%n%ae%n%B", branch]);
+        let mut facts = facts.splitn(3, '\n');
+        let mut next = || facts.next().expect("three lines").to_owned();
+        let (name, email, message) = (next(), next(), next());
+        let author = [("GIT_AUTHOR_NAME", name.as_str()), ("GIT_AUTHOR_EMAIL", email.as_str())];
+        let author = author.map(|(key, value)| (key, OsStr::new(value)));
+        let commit = self.run(&["commit-tree", tree, "-p", MAIN], &author, &message);
+        self.git(&["update-ref", &format!("refs/heads/{branch}"), commit.trim()]);
+    }
+
     /// Runs git on the repository and returns what it printed; panics with its complaint when it fails.
     pub(crate) fn git(&self, arguments: &[&str]) -> String {
         self.run(arguments, &[], "")

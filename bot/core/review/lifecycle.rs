@@ -55,6 +55,9 @@ pub struct ObservedCommit {
     /// It merges the base branch into the proposal's and changes nothing else: what a forge's button to update a branch
     /// makes.
     pub merges_base: bool,
+    /// It is the only one, and changes what the commit that the bot left changed, on another base: what a forge's button to
+    /// rebase makes, with the bot as its author still.
+    pub rebased: bool,
 }
 
 /// A proposal's text as seen.
@@ -288,7 +291,7 @@ pub fn stands(observed: &Observed, own: &Own) -> bool {
         && request.open
         && !observed.unrelated
         && strangers(observed, own).is_empty()
-        && known.is_some_and(|known| *head == known.head || merges_base_last(observed))
+        && known.is_some_and(|known| *head == known.head || moved_by_forge(observed))
 }
 
 /// No text: nothing is there, or a branch whose text was never written.
@@ -353,7 +356,7 @@ fn open(
         return edited(observed, own, FOREIGN, "taking them off the branch");
     }
     let same_files = wanted.is_some_and(|wanted| wanted.files == observed.files);
-    if !left_there && !same_files && !merges_base_last(observed) {
+    if !left_there && !same_files && !moved_by_forge(observed) {
         return edited(
             observed,
             own,
@@ -397,10 +400,10 @@ fn aimed_elsewhere(
     Some(edited(observed, own, &found, &format!("aiming it at `{}` again", own.base_branch)))
 }
 
-/// The head only merges the base branch: somebody pressed the forge's button to update the branch.
-fn merges_base_last(observed: &Observed) -> bool {
+/// The head only brings the base branch: somebody pressed the forge's button to update or to rebase the branch.
+fn moved_by_forge(observed: &Observed) -> bool {
     let head = observed.branch_head.as_ref();
-    observed.commits.last().is_some_and(|last| Some(&last.id) == head && last.merges_base)
+    observed.commits.last().is_some_and(|last| Some(&last.id) == head && (last.merges_base || last.rebased))
 }
 
 /// Why nothing is written although the proposal is the bot's to write.
@@ -452,7 +455,7 @@ fn update(
     let same_plan = wanted.fingerprint == known.fingerprint;
     let same_files = wanted.files == observed.files;
     // The bot's own, of a run that was stopped before the text: whatever it holds is not what the text says.
-    let unfinished = *head != known.head && !merges_base_last(observed);
+    let unfinished = *head != known.head && !moved_by_forge(observed);
     let push = request.conflicted
         || observed.unrelated
         || (!same_files && (!same_plan || unfinished || !observed.stale.is_empty()));
@@ -572,8 +575,9 @@ fn strangers(observed: &Observed, own: &Own) -> Vec<String> {
         let among = |known: &BTreeSet<String>, one: &String| {
             known.iter().any(|known| known.eq_ignore_ascii_case(one))
         };
+        // Whoever presses the button to rebase is the committer of what the bot wrote.
         let ours = among(&own.emails, author)
-            && (among(&own.emails, committer) || among(&own.forge_emails, committer));
+            && (commit.rebased || among(&own.emails, committer) || among(&own.forge_emails, committer));
         !commit.merges_base && !ours
     };
     observed.commits.iter().filter(foreign).map(|commit| commit.id.clone()).collect()

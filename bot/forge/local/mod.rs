@@ -197,7 +197,7 @@ impl Local {
         if let Some(head) = found.branch_head.clone() {
             let Some(change) = self.change_of(&head, main)? else { return Ok(found.unrelated(&head)) };
             found.commits = (self.git.log(main, &head)?.into_iter())
-                .map(|(id, emails)| FoundCommit { id, emails, merges_base: false })
+                .map(|(id, emails)| FoundCommit { id, emails, ..FoundCommit::default() })
                 .collect();
             let mut contents = self.git.blobs(&ids(&change.files))?;
             found.changed = filled(change.files, |path| contents.remove(path));

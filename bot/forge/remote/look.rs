@@ -58,7 +58,12 @@ pub(in crate::forge) async fn look(
         for commit in &own {
             let merges_base = merges_base(history, commit, &own).await?;
             let (id, emails) = (commit.id.clone(), commit.emails.clone());
-            found.commits.push(FoundCommit { id, emails, merges_base });
+            let rebased =
+                match (noted.filter(|noted| *noted != id), own.as_slice(), commit.parents.as_slice()) {
+                    (Some(noted), [_], [_]) => is_same_change(history, main, noted, &change).await?,
+                    _ => false,
+                };
+            found.commits.push(FoundCommit { id, emails, merges_base, rebased });
         }
         let contents = contents::read(history, history.name(), head, &ids(&change.files)).await?;
         found.changed =
@@ -92,6 +97,17 @@ async fn change_of(
     let [then, head, now] =
         [history.listing(&base).await?, history.listing(commit).await?, history.listing(main).await?];
     Ok(Some((base, compare(&then, &head, &now))))
+}
+
+/// Whether the commit that the bot left changes the same files to the same contents.
+async fn is_same_change(
+    history: &dyn History,
+    main: &str,
+    noted: &str,
+    change: &Change,
+) -> Result<bool, ForgeError> {
+    let left = change_of(history, main, noted).await?;
+    Ok(left.is_some_and(|(_, left)| !left.files.is_empty() && left.files == change.files))
 }
 
 /// Whether a commit only brings what the default branch has: its second parent is none of the branch's `own` commits, and

@@ -24,7 +24,12 @@ fn own() -> Own {
 }
 
 fn commit(id: &str, author: &str, committer: &str) -> ObservedCommit {
-    ObservedCommit { id: id.into(), emails: [author.into(), committer.into()], merges_base: false }
+    ObservedCommit {
+        id: id.into(),
+        emails: [author.into(), committer.into()],
+        merges_base: false,
+        rebased: false,
+    }
 }
 
 fn head() -> String {
@@ -565,4 +570,16 @@ fn a_history_that_was_written_anew_is_built_upon_unless_a_person_was_there() {
     check(&theirs, Some(&wanted()), "stop-edited", "not the bot's");
     let nothing_said = Observed { request: None, ..unrelated };
     check(&nothing_said, Some(&wanted()), "stop-edited", "was not made by the bot");
+}
+
+#[test]
+fn a_rebase_by_a_button_is_nobodys_edit_unless_somebody_else_wrote_it() {
+    let rebased = |author: &str| {
+        let commit = ObservedCommit { rebased: true, ..commit("r", author, "ann@x") };
+        Observed { branch_head: Some("r".into()), commits: vec![commit], ..proposed() }
+    };
+    check(&rebased(BOT), Some(&wanted()), "leave", "nothing differs");
+    check_writes(&checked(&rebased(BOT), Some(&another()), "update", "the plan changed"), true, true);
+    check(&rebased("ann@x"), Some(&another()), "stop-edited", "not the bot's");
+    assert!(stands(&rebased(BOT), &own()) && !stands(&rebased("ann@x"), &own()));
 }
