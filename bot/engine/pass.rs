@@ -136,6 +136,7 @@ impl<'a> Pass<'a> {
             heads: found.unfinished_head.iter().cloned().collect(),
             keys: self.subject.keys.to_vec(),
             base_branch: self.subject.base_branch.to_owned(),
+            version: VERSION.to_owned(),
         }
     }
 

@@ -27,6 +27,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use settings::RemoteKind;
+use slicewright_core::review::HOLD_LABEL;
 use slicewright_core::review::lifecycle::{Observed, ObservedCommit, ObservedRequest};
 use slicewright_core::review::metadata::Metadata;
 
@@ -302,13 +303,10 @@ fn cut(words: &str, most: usize) -> String {
     words.chars().take(most - 1).chain(['…']).collect()
 }
 
-/// The label with which a person asks that a branch stays as it is.
-const HOLD: &str = "slicewright/hold";
-
 /// Why the labels of a merge request hold its branch, if they do.
 fn held_by_label<'a>(labels: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    let held = labels.into_iter().any(|label| label.eq_ignore_ascii_case(HOLD));
-    held.then(|| format!("it has the label `{HOLD}`"))
+    let held = labels.into_iter().any(|label| label.eq_ignore_ascii_case(HOLD_LABEL));
+    held.then(|| format!("it has the label `{HOLD_LABEL}`"))
 }
 
 /// Most characters of somebody else's words in a message.

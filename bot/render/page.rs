@@ -8,6 +8,7 @@ use slicewright_core::plan::{
     Alternative, CardUse, Confidence, Item, NodeFate, NodeOutcome, Plan, Risk, RiskLevel, Step,
 };
 use slicewright_core::policy::Method;
+use slicewright_core::review::HOLD_LABEL;
 use slicewright_core::units::counted;
 use slicewright_core::usage::{Finding, Severity};
 
@@ -28,6 +29,8 @@ const LONGEST_TITLE: usize = 72;
 pub(super) struct Page {
     pub(super) request: &'static str,
     pub(super) local: bool,
+    /// Asks that everything stays as it is.
+    pub(super) hold_label: &'static str,
     pub(super) cluster: String,
     pub(super) pool: String,
     pub(super) sentence: String,
@@ -134,6 +137,7 @@ impl Page {
         Self {
             request: view.dialect.request(),
             local: view.dialect == Dialect::Local,
+            hold_label: HOLD_LABEL,
             cluster: plan.pool.cluster.clone(),
             pool: plan.pool.pool.clone(),
             sentence: sentence(plan),

@@ -22,6 +22,10 @@ const DECLINE_DAYS: i32 = 180;
 /// means that something takes the change back each time. Doubled, the quarrel lasts twice as long.
 const MOST_WRITES_PER_HOUR: usize = 6;
 
+/// Days for which an older version leaves alone what a newer one wrote. Doubled, whoever goes back to an older version
+/// waits twice as long for it to go on.
+const NEWER_DAYS: i32 = 7;
+
 /// What is found where a person wrote on the branch.
 const FOREIGN: &str = "there are commits on the branch that are not the bot's";
 
@@ -117,6 +121,8 @@ pub struct Own {
     pub keys: Vec<SigningKey>,
     /// Branch that proposals are for now.
     pub base_branch: String,
+    /// Version of this program, `0.1.0`.
+    pub version: String,
 }
 
 /// What to do next, with the reason that people read.
@@ -381,7 +387,28 @@ fn open(
         let reason = format!("it is for `{base}`, and proposals are for `{}` now", own.base_branch);
         return Action::Withdraw { reason };
     }
+    if let Some(why) = of_a_newer_bot(known, own, today).filter(|_| wanted.outgrown.is_empty()) {
+        return Action::leave(why);
+    }
     update(observed, request, known, wanted, head)
+}
+
+/// A newer version wrote it lately: with two at work, each would take back what the other wrote.
+fn of_a_newer_bot(known: &Metadata, own: &Own, today: Date) -> Option<String> {
+    let last = Offset::UTC.to_datetime(*known.written.last()?).date();
+    let days = last.until(today).ok()?.get_days();
+    let is_newer = numbers(&known.updated_in) > numbers(&own.version);
+    (is_newer && days < NEWER_DAYS).then(|| {
+        format!(
+            "version {} of the bot wrote it on {last}; this one, {}, is older and leaves it alone for {NEWER_DAYS} days",
+            known.updated_in, own.version
+        )
+    })
+}
+
+/// A version by its numbers; without any it is older than every other.
+fn numbers(version: &str) -> Vec<u64> {
+    version.split(['.', '-', '+']).map_while(|part| part.parse().ok()).collect()
 }
 
 /// A person aimed it at a branch that proposals were never for. One that follows the default branch to a new name, as

@@ -1,5 +1,8 @@
 //! The life of a proposal: what to do next, given what the forge shows now.
 
+/// The label with which a person asks that a branch and its text stay as they are.
+pub const HOLD_LABEL: &str = "slicewright/hold";
+
 pub mod board;
 pub mod codeowners;
 pub mod lifecycle;

@@ -583,3 +583,23 @@ fn a_rebase_by_a_button_is_nobodys_edit_unless_somebody_else_wrote_it() {
     check(&rebased("ann@x"), Some(&another()), "stop-edited", "not the bot's");
     assert!(stands(&rebased(BOT), &own()) && !stands(&rebased("ann@x"), &own()));
 }
+
+#[test]
+fn an_older_version_does_not_take_back_what_a_newer_one_wrote() {
+    let by = |version: &str, written: &str| {
+        let written = vec![written.parse().unwrap()];
+        let known = Metadata { updated_in: version.into(), written, ..metadata::example() };
+        Observed { request: Some(request(known)), ..proposed() }
+    };
+    let own = Own { version: "0.9.0".into(), ..own() };
+    let decide = |observed: &Observed, wanted: &Wanted| decide(observed, Some(wanted), &own, NOW);
+    let lately = NOW.to_string();
+    let action = decide(&by("0.10.0", &lately), &another());
+    assert!(action.code() == "leave" && action.reason().contains("version 0.10.0 of the bot"), "{action:?}");
+    assert_eq!(decide(&by("0.9.0", &lately), &another()).code(), "update");
+    assert_eq!(decide(&by("garbage", &lately), &another()).code(), "update");
+    let long_ago = NOW.checked_sub(jiff::SignedDuration::from_hours(8 * 24)).unwrap().to_string();
+    assert_eq!(decide(&by("0.10.0", &long_ago), &another()).code(), "update");
+    let outgrown = Wanted { outgrown: vec!["search/ranker".into()], ..another() };
+    assert_eq!(decide(&by("0.10.0", &lately), &outgrown).code(), "update", "harm comes before manners");
+}
