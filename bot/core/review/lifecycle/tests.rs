@@ -20,7 +20,12 @@ fn wanted() -> Wanted {
 }
 
 fn own() -> Own {
-    Own { emails: BTreeSet::from([BOT.to_owned()]), base_branch: "main".into(), ..Own::default() }
+    Own {
+        emails: BTreeSet::from([BOT.to_owned()]),
+        base_branch: "main".into(),
+        version: "0.1.0".into(),
+        ..Own::default()
+    }
 }
 
 fn commit(id: &str, author: &str, committer: &str) -> ObservedCommit {
