@@ -5,9 +5,11 @@ pub const HOLD_LABEL: &str = "slicewright/hold";
 
 pub mod board;
 pub mod codeowners;
+pub mod command;
 pub mod lifecycle;
 pub mod limits;
 pub mod metadata;
+pub mod overrides;
 pub mod shares;
 pub mod signature;
 pub mod verdict;
