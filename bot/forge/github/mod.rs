@@ -23,11 +23,18 @@ mod request;
 
 mod comment;
 
+mod contact;
+
+mod hooks;
+
+mod checkup;
+
 use std::sync::atomic::AtomicBool;
 
 use async_trait::async_trait;
 use tokio::sync::OnceCell;
 
+use super::contact::Contact;
 use super::remote::comment::{hush, say};
 use super::remote::contents::Blobs;
 use super::remote::kept::Kept;
@@ -164,5 +171,9 @@ impl Forge for GitHub {
 
     async fn identity(&self) -> Result<Identity, ForgeError> {
         self.known_as().await
+    }
+
+    fn contact(&self) -> Option<&dyn Contact> {
+        Some(self)
     }
 }

@@ -1,7 +1,8 @@
 //! GitLab: merge requests over the REST API, and git itself where a branch must not be moved under somebody's feet.
 //!
 //! `endpoints` what is asked, `client` how, `dto` what comes back; `read` files, commits and branches, `find` what is
-//! there of a proposal, `publish` the branch, `request` the merge request, `note` comments.
+//! there of a proposal, `publish` the branch, `request` the merge request, `note` comments, `contact` people, `hooks` how
+//! the bot is told of things, `checkup` how it stands.
 
 mod endpoints;
 
@@ -19,9 +20,19 @@ mod request;
 
 mod note;
 
+mod contact;
+
+mod hooks;
+
+mod checkup;
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
 use async_trait::async_trait;
 use tokio::sync::OnceCell;
 
+use super::contact::Contact;
 use super::content::Listing;
 use super::remote::comment::{hush, say};
 use super::remote::contents::Blobs;
@@ -53,6 +64,8 @@ pub(super) struct GitLab {
     blobs: Blobs,
     commits: Kept<Vec<dto::Commit>>,
     unfinished: Unfinished,
+    /// Accounts that were looked at: whether they are programs, which never changes.
+    programs: Mutex<BTreeMap<u64, bool>>,
     /// One write at a time, as GitLab asks.
     writing: tokio::sync::Mutex<()>,
 }
@@ -72,6 +85,7 @@ impl GitLab {
             blobs: Blobs::default(),
             commits: Kept::new(MOST_COMMITS),
             unfinished: Unfinished::default(),
+            programs: Mutex::default(),
             writing: tokio::sync::Mutex::new(()),
         })
     }
@@ -193,5 +207,9 @@ impl Forge for GitLab {
             emails: emails.filter(|email| !email.is_empty()).cloned().collect(),
             ..Identity::default()
         })
+    }
+
+    fn contact(&self) -> Option<&dyn Contact> {
+        Some(self)
     }
 }
