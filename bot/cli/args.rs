@@ -54,7 +54,7 @@ pub enum Command {
   slicewright explain search/ranker --config slicewright.yaml
   slicewright explain search/ranker --recording run.slicewright")]
     Explain(ExplainArgs),
-    /// What the metrics and the repository lack, and how to fix it. Ends with 1 when nothing can be proposed.
+    /// What the metrics, the repository and the forge lack, and how to fix it. Ends with 1 when nothing can be proposed.
     #[command(after_help = "Example:\n  slicewright doctor --config slicewright.yaml --cluster dc1")]
     Doctor(DoctorArgs),
     /// GPU models that are known: sizes, slices, what they hold.
@@ -190,6 +190,9 @@ pub struct DoctorArgs {
     /// Where the facts come from.
     #[command(flatten)]
     pub from: From,
+    /// Look at the webhooks of the repository that point here or below.
+    #[arg(long, value_name = "URL", conflicts_with = "recording")]
+    pub hooks_at: Option<String>,
     /// This cluster alone.
     #[arg(long)]
     pub cluster: Option<String>,

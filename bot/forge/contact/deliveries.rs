@@ -25,7 +25,7 @@ pub(in crate::forge) fn failed(attempts: Vec<Attempt>) -> Vec<Delivery> {
         }
     }
     let mut failed: Vec<Delivery> = last.into_values().collect();
-    failed.sort_by(|a, b| (a.at, a.id).cmp(&(b.at, b.id)));
+    failed.sort_by_key(|delivery| (delivery.at, delivery.id));
     failed
 }
 

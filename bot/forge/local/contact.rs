@@ -112,3 +112,92 @@ fn remark(name: String, text: String, facts: &Metadata) -> Result<Remark, ForgeE
         internal: false,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::super::Settings;
+    use super::*;
+    use crate::forge::Topic;
+
+    const BRANCH: &str = "slicewright/dc1/a100";
+
+    struct World {
+        folder: tempfile::TempDir,
+        comments: PathBuf,
+        local: Local,
+        runtime: tokio::runtime::Runtime,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let repository = folder.path().join("infra.git");
+            let files = [("a.yaml".to_owned(), b"a: 1\n".to_vec())].into();
+            crate::forge::new_repository(&repository, "main", &files).unwrap();
+            let requests = folder.path().join("requests");
+            let comments = requests.join("slicewright__dc1__a100/comments");
+            let local = Local::open(Settings::new(&repository, &requests)).unwrap();
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            Self { folder, comments, local, runtime }
+        }
+
+        fn wait<T>(&self, asked: impl Future<Output = Result<T, ForgeError>>) -> T {
+            self.runtime.block_on(asked).unwrap()
+        }
+
+        fn write(&self, name: &str, text: &str) {
+            std::fs::create_dir_all(&self.comments).unwrap();
+            std::fs::write(self.comments.join(name), text).unwrap();
+        }
+
+        fn names(&self, after: Option<&str>) -> Vec<String> {
+            let read = self.wait(self.local.comments(BRANCH, after));
+            read.into_iter().map(|remark| remark.id).collect()
+        }
+    }
+
+    #[test]
+    fn the_owner_of_the_folder_may_everything_and_nobody_else_anything() {
+        let world = World::new();
+        let person = |id| Person { id, login: "x".into() };
+        let owner = u64::from(std::fs::metadata(world.folder.path()).unwrap().uid());
+        assert_eq!(world.wait(world.local.role(&person(owner))), Role::Admin, "before the folder is there");
+        world.write("a.md", "x");
+        assert_eq!(world.wait(world.local.role(&person(owner))), Role::Admin);
+        assert_eq!(world.wait(world.local.role(&person(owner + 1))), Role::None);
+    }
+
+    #[test]
+    fn what_people_write_is_a_comment_and_what_the_bot_writes_is_none() {
+        let world = World::new();
+        assert_eq!(world.names(None), [""; 0]);
+        world.local.say(BRANCH, Topic::Status, Some("All is well.")).unwrap();
+        world.wait(world.local.reply(BRANCH, "1", "I did."));
+        world.write("robin.md", "slicewright help\r\n");
+        world.write("note.txt", "no comment");
+        world.write(".kim.md", "not finished");
+        std::os::unix::fs::symlink("/etc/passwd", world.comments.join("link.md")).unwrap();
+        let read = world.wait(world.local.comments(BRANCH, None));
+        let [remark] = read.as_slice() else { panic!("{read:?}") };
+        assert_eq!((remark.id.as_str(), remark.text.as_str()), ("robin", "slicewright help\n"));
+        assert!(!remark.is_bot && !remark.own && remark.edited.is_none());
+        assert_eq!(world.names(Some("robin")), [""; 0]);
+        assert_eq!(world.names(Some("gone")), ["robin"]);
+    }
+
+    #[test]
+    fn an_answer_is_given_once_and_stays_as_it_was() {
+        let world = World::new();
+        world.wait(world.local.reply(BRANCH, "4711", "I did."));
+        world.wait(world.local.reply(BRANCH, "4711", "I did it again."));
+        world.wait(world.local.react(BRANCH, "robin", Reaction::Seen));
+        let said = std::fs::read_to_string(world.comments.join("reply-4711.md")).unwrap();
+        assert_eq!(said, "I did.\n");
+        for marker in ["../x", "", "a/b"] {
+            let refused = world.runtime.block_on(world.local.reply(BRANCH, marker, "x"));
+            assert!(refused.is_err(), "{marker}");
+        }
+    }
+}
