@@ -119,7 +119,8 @@ pub trait Contact: Send + Sync {
     async fn role(&self, person: &Person) -> Result<Role, ForgeError>;
 
     /// The comments on the merge request `request` in the order in which they were made, the bot's own and the forge's
-    /// included; those after the comment `after`, where that is given.
+    /// included; those after the comment `after`, where that is given. Comments on lines of the change are among them on
+    /// GitLab; GitHub keeps those of reviews elsewhere.
     ///
     /// # Errors
     /// When they cannot be read in full.

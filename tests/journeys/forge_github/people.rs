@@ -141,12 +141,13 @@ fn a_reaction_is_there_once_however_often_it_is_sent() {
 #[test]
 fn a_question_is_answered_once_whatever_becomes_of_the_answer() {
     let error = |status| crate::world::forge::Reply::json(status, &serde_json::json!({"message": "oops"}));
-    let faults: [(bool, Fault); 5] = [
+    let faults: [(bool, Fault); 6] = [
         (true, Fault::DropAfter),
         (true, Fault::RefuseAfter(error(502))),
         (false, Fault::Drop),
         (false, Fault::Refuse(error(500))),
         (true, Fault::Twice),
+        (true, Fault::Late),
     ];
     for (arrives, fault) in faults {
         let story = Story::new(SignIn::Token);
@@ -186,4 +187,28 @@ fn there_is_no_place_for_files() {
     let story = Story::new(SignIn::Token);
     assert_eq!(story.done(story.contact().attach("a.png", b"x")).unwrap(), None);
     assert!(story.asked().is_empty());
+}
+
+#[test]
+fn whatever_goes_wrong_there_is_one_answer_and_no_wrong_role() {
+    for seed in 0..8 {
+        let story = Story::new(SignIn::Token);
+        story.propose();
+        let comment = story.state().comment(BRANCH, KIM, "slicewright help").to_string();
+        story.forge.set_faults(Some(Faults::new(seed, 200)));
+        for _ in 0..4 {
+            assert!(matches!(story.role(KIM, "kim"), Ok(Their::Write) | Err(_)), "seed {seed}");
+            assert!(matches!(story.role(99, "nobody"), Ok(Their::None) | Err(_)), "seed {seed}");
+            drop(story.done(story.contact().react("1", &comment, Reaction::Seen)));
+            drop(story.done(story.contact().reply("1", &comment, "I did.")));
+        }
+        story.forge.set_faults(None);
+        story.done(story.contact().reply("1", &comment, "I did.")).unwrap();
+        // What arrived twice goes away with the next comment of the bot's.
+        story.say(Topic::Status, Some("Done.")).unwrap();
+        let answers =
+            story.comments().into_iter().filter(|(by, text)| *by == BOT && text.ends_with("I did."));
+        assert_eq!(answers.count(), 1, "seed {seed}");
+        assert!(story.reactions(comment.parse().unwrap()).len() <= 1, "seed {seed}");
+    }
 }

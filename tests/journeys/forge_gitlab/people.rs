@@ -5,7 +5,7 @@ use slicewright::forge::contact::{Contact, Person, Reaction, Remark, Role as The
 use slicewright::forge::{ForgeError, Topic};
 
 use super::story::{BRANCH, Story, reply};
-use crate::world::forge::faults::Fault;
+use crate::world::forge::faults::{Fault, Faults};
 use crate::world::forge::state::{ALEX, BOT, Comment, KIM, ROBIN, Role};
 
 impl Story {
@@ -162,12 +162,13 @@ fn a_reaction_is_there_once_however_often_it_is_sent() {
 #[test]
 fn a_question_is_answered_once_whatever_becomes_of_the_answer() {
     let error = |status| crate::world::forge::Reply::json(status, &json!({"message": "oops"}));
-    let faults: [(bool, Fault); 5] = [
+    let faults: [(bool, Fault); 6] = [
         (true, Fault::DropAfter),
         (true, Fault::RefuseAfter(error(502))),
         (false, Fault::Drop),
         (false, Fault::Refuse(error(500))),
         (true, Fault::Twice),
+        (true, Fault::Late),
     ];
     for (arrives, fault) in faults {
         let story = Story::new();
@@ -201,4 +202,27 @@ fn a_file_is_kept_byte_for_byte_and_shown_by_its_markdown() {
     assert_eq!(story.forge.state().infra().uploads.len(), 2);
     story.faults(vec![("POST", "/uploads", reply(413, &json!({"message": "413 Request Entity Too Large"})))]);
     assert!(story.wait(story.contact().attach("a.png", b"x")).is_err());
+}
+
+#[test]
+fn whatever_goes_wrong_there_is_one_answer_and_no_wrong_role() {
+    for seed in 0..8 {
+        let story = Story::new();
+        story.propose();
+        let comment = story.forge.state().comment(BRANCH, KIM, "slicewright help").to_string();
+        story.forge.set_faults(Some(Faults::new(seed, 200)));
+        for _ in 0..4 {
+            assert!(matches!(story.role(KIM), Ok(Their::Write) | Err(_)), "seed {seed}");
+            assert!(matches!(story.role(99), Ok(Their::None) | Err(_)), "seed {seed}");
+            drop(story.wait(story.contact().react("1", &comment, Reaction::Seen)));
+            drop(story.wait(story.contact().reply("1", &comment, "I did.")));
+        }
+        story.forge.set_faults(None);
+        story.wait(story.contact().reply("1", &comment, "I did.")).unwrap();
+        // What arrived twice goes away with the next comment of the bot's.
+        story.wait(story.bot.say(BRANCH, "1", Topic::Status, Some("Done."))).unwrap();
+        let said = story.said();
+        assert_eq!(said.iter().filter(|text| text.ends_with("I did.")).count(), 1, "seed {seed}: {said:?}");
+        assert!(story.reactions(comment.parse().unwrap()).len() <= 1, "seed {seed}");
+    }
 }
