@@ -20,7 +20,7 @@ pub(super) async fn run(args: &DoctorArgs, out: &mut Out) -> anyhow::Result<u8> 
             Err(error) => {
                 bar.done();
                 // What the bot lacks on the forge may be why.
-                show_without_analysis(&cluster.name, &on_forge, &on_forge.findings, out)?;
+                show_without_analysis(&cluster.name, &on_forge, out)?;
                 return Err(error);
             }
         };
@@ -32,18 +32,13 @@ pub(super) async fn run(args: &DoctorArgs, out: &mut Out) -> anyhow::Result<u8> 
     Ok(if blocked { FAILED } else { DONE })
 }
 
-fn show_without_analysis(
-    cluster: &str,
-    on_forge: &OnForge,
-    findings: &[Finding],
-    out: &mut Out,
-) -> anyhow::Result<()> {
-    if on_forge.who.is_none() && findings.is_empty() {
+fn show_without_analysis(cluster: &str, on_forge: &OnForge, out: &mut Out) -> anyhow::Result<()> {
+    if on_forge.who.is_none() && on_forge.findings.is_empty() {
         return Ok(());
     }
     out.line(&format!("cluster {cluster}"))?;
     show_who(on_forge, out)?;
-    show_findings(findings, out)
+    show_findings(&on_forge.findings, out)
 }
 
 fn show_who(on_forge: &OnForge, out: &mut Out) -> anyhow::Result<()> {
