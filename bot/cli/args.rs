@@ -54,7 +54,7 @@ pub enum Command {
   slicewright explain search/ranker --config slicewright.yaml
   slicewright explain search/ranker --recording run.slicewright")]
     Explain(ExplainArgs),
-    /// What the metrics and the repository lack, and how to fix it. Ends with 1 when nothing can be proposed.
+    /// What the metrics, the repository and the forge lack, and how to fix it. Ends with 1 when nothing can be proposed.
     #[command(after_help = "Example:\n  slicewright doctor --config slicewright.yaml --cluster dc1")]
     Doctor(DoctorArgs),
     /// GPU models that are known: sizes, slices, what they hold.
@@ -190,6 +190,9 @@ pub struct DoctorArgs {
     /// Where the facts come from.
     #[command(flatten)]
     pub from: From,
+    /// Look at the webhooks of the repository that point here or below.
+    #[arg(long, value_name = "URL", value_parser = address, conflicts_with = "recording")]
+    pub hooks_at: Option<String>,
     /// This cluster alone.
     #[arg(long)]
     pub cluster: Option<String>,
@@ -221,6 +224,12 @@ pub enum CatalogCommand {
     },
 }
 
+/// An address on the web.
+fn address(text: &str) -> Result<String, String> {
+    let url = reqwest::Url::parse(text).ok().filter(|url| url.has_host() && url.scheme().starts_with("http"));
+    url.map(|_| text.to_owned()).ok_or_else(|| "write it as https://bot.example.com/hooks".to_owned())
+}
+
 /// A moment, or the start of a UTC day.
 fn time(text: &str) -> Result<Timestamp, String> {
     text.parse::<Timestamp>().or_else(|_| format!("{text}T00:00:00Z").parse()).map_err(|_| {
@@ -231,6 +240,14 @@ fn time(text: &str) -> Result<Timestamp, String> {
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
+
+    #[test]
+    fn an_address_has_a_host() {
+        assert!(super::address("https://bot.example.com/hooks").is_ok());
+        for text in ["bot.example.com", "/hooks", "mailto:bot@example.com", ""] {
+            assert!(super::address(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn a_day_is_its_first_moment() {

@@ -1,4 +1,7 @@
-//! What the metrics and the repository of a cluster lack, and how to fix it.
+//! What the metrics, the repository and the forge of a cluster lack, and how to fix it.
+
+mod forge;
+pub use forge::{OnForge, on_forge};
 
 use slicewright_core::policy::freeze::held;
 use slicewright_core::units::first_few;
@@ -7,9 +10,10 @@ use slicewright_core::usage::{Finding, Severity};
 use super::analyse::Analysis;
 
 /// Every finding, blockers first.
-pub fn doctor(analysis: &Analysis) -> Vec<Finding> {
+pub fn doctor(analysis: &Analysis, on_forge: &OnForge) -> Vec<Finding> {
     let mut findings = analysis.measured.data_quality.findings.clone();
     findings.extend(repository(analysis));
+    findings.extend(on_forge.findings.iter().cloned());
     findings.sort_by(|a, b| a.severity.cmp(&b.severity).then_with(|| a.code.cmp(&b.code)));
     findings
 }

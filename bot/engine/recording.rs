@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::propose::Wishes;
 use super::source::Source;
 use super::{Engine, Inputs, VERSION};
+use crate::forge::contact::Contact;
 use crate::forge::{
     Check, Commit, Forge, ForgeError, Found, FoundCommit, FoundRequest, Identity, RequestText, Topic, Tree,
 };
@@ -407,6 +408,10 @@ impl Forge for ReplayedForge {
     async fn identity(&self) -> Result<Identity, ForgeError> {
         Ok(self.cluster.identity.clone())
     }
+
+    fn contact(&self) -> Option<&dyn Contact> {
+        None
+    }
 }
 
 /// Passes reads on and keeps them; writes nothing.
@@ -484,6 +489,10 @@ impl Forge for RecordingForge {
 
     async fn identity(&self) -> Result<Identity, ForgeError> {
         self.forge.identity().await
+    }
+
+    fn contact(&self) -> Option<&dyn Contact> {
+        None
     }
 }
 

@@ -4,6 +4,8 @@
 
 pub mod settings;
 
+pub mod contact;
+
 mod branch;
 
 mod content;
@@ -346,6 +348,9 @@ pub enum Topic {
 }
 
 impl Topic {
+    /// All of them.
+    const ALL: [Self; 4] = [Self::Status, Self::Edited, Self::Configuration, Self::Warning];
+
     /// How the mark of every topic starts.
     const MARK: &str = "<!-- slicewright-topic:";
 
@@ -464,4 +469,7 @@ pub trait Forge: Send + Sync {
     /// # Errors
     /// When the forge does not say.
     async fn identity(&self) -> Result<Identity, ForgeError>;
+
+    /// Its people and its hooks. `None` in a recording, where nobody is.
+    fn contact(&self) -> Option<&dyn contact::Contact>;
 }

@@ -2,7 +2,11 @@
 
 mod accounts;
 
+mod hooks;
+
 mod judged;
+
+mod people;
 
 mod reading;
 

@@ -10,6 +10,10 @@ mod writes;
 
 mod speaks;
 
+mod people;
+
+mod hooks;
+
 mod goes_wrong;
 
 mod judged;

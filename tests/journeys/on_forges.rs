@@ -167,3 +167,51 @@ fn the_dashboard_and_the_checks_say_where_it_stands() {
         assert!(state.infra().issues[0].body.contains("## Problems"), "{}", state.infra().issues[0].body);
     });
 }
+
+#[test]
+fn doctor_says_who_the_bot_is_there_and_what_it_lacks() {
+    use crate::world::forge::hooks::{Hook, Schedule, Standing};
+    use crate::world::forge::state::{BOT, ROBIN, Role};
+    on_both(|service, _| {
+        let face = service.fake.face();
+        {
+            let mut state = service.fake.state();
+            // An account like a person's: of an installation's token GitHub tells no role.
+            let bot = state.users.get_mut(&BOT).unwrap();
+            (bot.is_bot, bot.login) = (false, "slicewright-bot".to_owned());
+            state.token_ends = Some("2026-01-20".into());
+            state.token_scopes = Some(vec![if face == Face::GitHub { "repo" } else { "api" }.to_owned()]);
+            state.infra().roles.insert(BOT, Role::Admin);
+            state
+                .infra()
+                .hooks
+                .push(Hook { answers: 502, ..Hook::new(1, "https://bot.example.com/hooks?s=for-us-alone") });
+            state.tell(1, "lost", "note_hooks");
+            state.infra().hooks[0].standing = Standing::Off;
+            state.infra().protected.push("slicewright/*".into());
+            let schedule = |name: &str, active, owner| Schedule { name: name.to_owned(), active, owner };
+            state.infra().schedules = vec![schedule("old", false, Some(ROBIN)), schedule("lost", true, None)];
+        }
+        let doctor = |more: &[&str]| run(service.home.path(), &[&["doctor", "--at", AT], more].concat());
+        let shown = ok(&doctor(&["--hooks-at", "https://bot.example.com"]));
+        let who = "forge: slicewright-bot in acme/infra, role admin (owner), access token until 2026-01-20";
+        let mut wanted =
+            vec![who, "warning [token-ends]", "[hook-off]: the hook to https://bot.example.com/hooks is"];
+        wanted.extend(["warning [hook-failing]: the last delivery", "warning [protected-branches]"]);
+        if face == Face::GitLab {
+            wanted.extend(["note [schedule-off]: pipeline schedules that are switched off: `old`"]);
+            wanted.extend(["warning [schedule-owner]", "any more: `lost`"]);
+        }
+        for words in wanted {
+            assert!(shown.contains(words), "{words:?} is not in\n{shown}");
+        }
+        assert!(!shown.contains("for-us-alone"), "{shown}");
+
+        // Where the bot may not even read, that is said before the run ends.
+        service.fake.state().infra().roles.insert(BOT, Role::Read);
+        let output = doctor(&[]);
+        failed(&output, 1);
+        let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(shown.contains("blocker [forge-obstacle]"), "{shown}");
+    });
+}

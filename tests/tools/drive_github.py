@@ -74,7 +74,28 @@ def main(url, token, path):
     rest.issues.update_comment(**at, comment_id=said.id, body="Said again")
     comments = rest.issues.list_comments(**at, issue_number=pull.number, per_page=100).parsed_data
     print("comments", [comment.body for comment in comments])
+    first = rest.reactions.create_for_issue_comment(**at, comment_id=said.id, content="eyes")
+    second = rest.reactions.create_for_issue_comment(**at, comment_id=said.id, content="eyes")
+    assert [first.status_code, second.status_code] == [201, 200] and second.parsed_data.content == "eyes"
     rest.issues.delete_comment(**at, comment_id=said.id)
+    roles = {}
+    for login in ["robin", "kim", "alex"]:
+        may = rest.repos.get_collaborator_permission_level(**at, username=login).parsed_data
+        assert may.user.login == login
+        roles[login] = (may.permission, may.role_name)
+    print("roles", roles)
+    print("nobody:", refused(404, lambda: rest.repos.get_collaborator_permission_level(**at, username="nobody")))
+
+    hook = rest.repos.list_webhooks(**at).parsed_data[0]
+    assert hook.active and hook.last_response.code == 502
+    deliveries = rest.repos.list_webhook_deliveries(**at, hook_id=hook.id, per_page=1)
+    (last,) = deliveries.parsed_data
+    cursor = deliveries.raw_response.links["next"]["url"].rsplit("cursor=", 1)[1]
+    (older,) = rest.repos.list_webhook_deliveries(**at, hook_id=hook.id, per_page=1, cursor=cursor).parsed_data
+    print("deliveries", [(one.guid, one.event, one.status_code, one.redelivery) for one in [older, last]])
+    rest.repos.redeliver_webhook_delivery(**at, hook_id=hook.id, delivery_id=last.id)
+    again = rest.repos.list_webhook_deliveries(**at, hook_id=hook.id).parsed_data[0]
+    assert again.redelivery and again.guid == last.guid and again.id != last.id
     closed = rest.pulls.update(**at, pull_number=pull.number, data={"state": "closed"}).parsed_data
     print("closed", closed.state, closed.merged)
     rest.issues.create_label(**at, name="gpu")

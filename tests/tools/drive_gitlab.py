@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""drive_gitlab.py URL TOKEN PROJECT - python-gitlab, which knows nothing of ours, on the forge of the tests.
+"""drive_gitlab.py URL TOKEN PROJECT TOKEN_OF_A_MAINTAINER - python-gitlab, which knows nothing of ours, on the forge of the tests.
 
 Does what the bot does and what people do over the API, and ends with an error where an answer is not what python-gitlab
 takes for GitLab's. Prints one line a step.
@@ -21,7 +21,12 @@ def refused(status, act):
     raise AssertionError(f"not refused with {status}")
 
 
-def main(url, token, path):
+def forge_of(project):
+    """What python-gitlab has no object for is asked for by its path."""
+    return project.manager.gitlab
+
+
+def main(url, token, path, maintainer):
     forge = gitlab.Gitlab(url, private_token=token)
     forge.auth()
     me = forge.user.id
@@ -83,9 +88,32 @@ def main(url, token, path):
         request.notes.create({"body": f"Talk {n}"})
     notes = request.notes.list(get_all=True, sort="asc", order_by="created_at")
     assert len(notes) == 41 and notes[0].body == "Said again"
+    note.awardemojis.create({"name": "eyes"})
+    print("twice:", refused(404, lambda: note.awardemojis.create({"name": "eyes"})))
+    assert [award.user["id"] for award in note.awardemojis.list(get_all=True)] == [me]
     note.delete()
     refused(404, lambda: request.notes.get(note.id))
     print("notes", len(request.notes.list(get_all=True)))
+
+    print("roles", [(one.username, one.access_level, one.state) for one in map(project.members_all.get, [11, 12, 13])])
+    refused(404, lambda: project.members_all.get(99))
+    assert forge.users.get(me).bot and not forge.users.get(12).bot
+    print("token", forge.personal_access_tokens.get("self").scopes)
+    kept = project.upload("judge.png", filedata=b"\x89PNG")
+    print("upload", kept["markdown"])
+    schedules = project.pipelineschedules.list(get_all=True)
+    print("schedules", [(one.description, one.active, one.owner["username"]) for one in schedules])
+
+    refused(403, lambda: project.hooks.list())
+    as_maintainer = gitlab.Gitlab(url, private_token=maintainer).projects.get(path)
+    hook = as_maintainer.hooks.list(get_all=True)[0]
+    assert hook.alert_status == "executable"
+    events = f"/projects/{project.id}/hooks/{hook.id}/events"
+    sent = forge_of(as_maintainer).http_list(events, per_page=20, get_all=True)
+    print("events", [(one["request_headers"]["Idempotency-Key"], one["response_status"]) for one in sent])
+    refused(400, lambda: forge_of(as_maintainer).http_list(events, per_page=100, get_all=True))
+    again = forge_of(as_maintainer).http_request("post", f"{events}/{sent[0]['id']}/resend")
+    print("sent again", again.json())
 
     request.state_event = "close"
     request.save()

@@ -114,11 +114,11 @@ impl App {
         &self,
         access: &Access<'_>,
         what: &str,
+        method: Method,
         path: &str,
         body: Option<&Value>,
     ) -> Result<Answer, ForgeError> {
         let crab = self.crab(access).await?;
-        let method = if body.is_some() { Method::POST } else { Method::GET };
         let at = format!("{}{path}", access.addresses.rest);
         retried(|| async { judged(raw(crab, what, method.clone(), &at, body, None).await?, what) }).await
     }
@@ -152,7 +152,7 @@ impl App {
         // A token that nobody uses harms nobody: this may be done twice.
         let path = format!("/app/installations/{installation}/access_tokens");
         let dto::Token { token, expires_at } =
-            self.ask(access, &what, &path, Some(&body)).await?.json(&what)?;
+            self.ask(access, &what, Method::POST, &path, Some(&body)).await?.json(&what)?;
         let expires = expires_at.parse().map_err(|cause| ForgeError::Failed {
             what: format!("{what}: it ends at `{expires_at}`, which is no time"),
             cause: Some(Box::new(cause)),
@@ -165,7 +165,7 @@ impl App {
         let repository = access.repository;
         let what = format!("looking up the App's installation on {repository}");
         let path = format!("/repos/{}/installation", parts(repository));
-        let answer = match self.ask(access, &what, &path, None).await {
+        let answer = match self.ask(access, &what, Method::GET, &path, None).await {
             Err(ForgeError::NotFound { .. }) => {
                 let what = format!(
                     "the App {} is not installed on {repository}, or there is no such repository: install it \

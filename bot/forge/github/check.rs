@@ -13,7 +13,7 @@ const MOST_DESCRIPTION: usize = 120;
 
 impl GitHub {
     /// Says `check` about `commit`, unless it is said already.
-    pub(super) async fn checked(&self, commit: &str, check: &Check) -> Result<(), ForgeError> {
+    pub(super) async fn show_check(&self, commit: &str, check: &Check) -> Result<(), ForgeError> {
         if self.who().await?.is_app {
             match self.check_run(commit, check).await {
                 // Statuses are a permission of their own.

@@ -182,11 +182,21 @@ impl Client {
         Ok(if unknown { GraphQl::Unknown } else { GraphQl::Refused(said.errors) })
     }
 
-    /// Asks as the App itself; `None` for other accounts.
-    pub(super) async fn as_app(&self, what: &str, path: &str) -> Option<Result<Answer, ForgeError>> {
+    /// Signs in as an App.
+    pub(super) fn is_app(&self) -> bool {
+        matches!(self.account, Account::App(_))
+    }
+
+    /// Asks as the App itself; `None` for other accounts. Only reads, and what may be done twice.
+    pub(super) async fn as_app(
+        &self,
+        what: &str,
+        method: Method,
+        path: &str,
+    ) -> Option<Result<Answer, ForgeError>> {
         match &self.account {
             Account::Token(_) => None,
-            Account::App(app) => Some(app.ask(&self.access(), what, path, None).await),
+            Account::App(app) => Some(app.ask(&self.access(), what, method, path, None).await),
         }
     }
 
@@ -317,6 +327,15 @@ pub(super) fn way_out(said: &str) -> Option<&'static str> {
         ("Must have", "give the bot's account the role *Write* here"),
     ];
     known.into_iter().find(|(words, _)| said.contains(words)).map(|(_, way_out)| way_out)
+}
+
+/// The cursor with which a list goes on. The address beside it is left alone, as everywhere.
+pub(super) fn next_cursor(answer: &Answer) -> Option<String> {
+    let links = answer.headers.get(LINK)?.to_str().ok()?;
+    let link = links.split(',').find(|link| link.contains("rel=\"next\""))?;
+    let (from, to) = (link.find('<')?, link.find('>')?);
+    let url = reqwest::Url::parse(link.get(from + 1..to)?).ok()?;
+    url.query_pairs().find(|(name, _)| name == "cursor").map(|(_, cursor)| cursor.into_owned())
 }
 
 fn location(answer: &Answer) -> Option<&str> {

@@ -26,12 +26,21 @@ impl GitHub {
 }
 
 impl OfPull<'_> {
-    fn what(&self, verb: &str) -> String {
+    pub(super) fn what(&self, verb: &str) -> String {
         format!("{verb} on #{} of {}", self.id, self.repository.name)
     }
 
     fn list(&self) -> String {
         self.repository.path(&format!("/issues/{}/comments", part(self.id)))
+    }
+
+    /// Every comment, by whomever, in the order in which they were made.
+    pub(super) async fn all(&self, what: &str) -> Result<Vec<dto::Comment>, ForgeError> {
+        let mut all: Vec<dto::Comment> = self.forge.client.list(what, &self.list()).await?;
+        // A comment that is removed between two pages moves the others.
+        all.sort_by_key(|comment| comment.id);
+        all.dedup_by_key(|comment| comment.id);
+        Ok(all)
     }
 
     fn one(&self, id: u64) -> String {
@@ -44,7 +53,7 @@ impl Comments for OfPull<'_> {
     async fn own(&self) -> Result<Vec<Comment>, ForgeError> {
         let what = self.what("reading the comments");
         let mut own = Vec::new();
-        for comment in self.forge.client.list::<dto::Comment>(&what, &self.list()).await? {
+        for comment in self.all(&what).await? {
             if self.forge.is_own(comment.user.as_ref()).await? {
                 own.push(Comment { id: comment.id, body: comment.body.unwrap_or_default() });
             }

@@ -10,11 +10,14 @@ use crate::forge::remote::board;
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Repository {
+    pub(super) id: u64,
     pub(super) full_name: String,
     pub(super) node_id: String,
     pub(super) default_branch: Option<String>,
     #[serde(default)]
     pub(super) archived: bool,
+    #[serde(default)]
+    pub(super) private: bool,
     #[serde(default)]
     pub(super) disabled: bool,
     /// Newer servers only.
@@ -22,10 +25,24 @@ pub(super) struct Repository {
     pub(super) permissions: Option<Permissions>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Permissions {
-    #[serde(default)]
+    pub(super) admin: bool,
+    pub(super) maintain: bool,
     pub(super) push: bool,
+    pub(super) triage: bool,
+    pub(super) pull: bool,
+}
+
+/// What a person may do.
+#[derive(Debug, Deserialize)]
+pub(super) struct CollaboratorPermission {
+    /// `admin`, `write`, `read` or `none`: older servers say this one only.
+    pub(super) permission: String,
+    /// The same in more words, or the name of a role that the organization made.
+    pub(super) role_name: Option<String>,
+    pub(super) user: Option<User>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -175,6 +192,9 @@ pub(super) struct Named {
 pub(super) struct User {
     pub(super) id: u64,
     pub(super) login: String,
+    /// `User`, `Bot`, `Organization`.
+    #[serde(rename = "type", default)]
+    pub(super) kind: String,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -204,6 +224,45 @@ pub(super) struct Comment {
     pub(super) id: u64,
     pub(super) user: Option<User>,
     pub(super) body: Option<String>,
+    pub(super) created_at: String,
+    pub(super) updated_at: String,
+}
+
+/// A webhook of a repository.
+#[derive(Debug, Deserialize)]
+pub(super) struct Hook {
+    pub(super) id: u64,
+    #[serde(default)]
+    pub(super) active: bool,
+    pub(super) config: HookConfig,
+    pub(super) last_response: Option<HookResponse>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct HookConfig {
+    pub(super) url: Option<String>,
+}
+
+/// `code` is missing before the first delivery, and 0 where nothing answered.
+#[derive(Debug, Deserialize)]
+pub(super) struct HookResponse {
+    pub(super) code: Option<u64>,
+    pub(super) message: Option<String>,
+}
+
+/// One attempt to deliver.
+#[derive(Debug, Deserialize)]
+pub(super) struct Delivery {
+    pub(super) id: u64,
+    pub(super) guid: String,
+    pub(super) delivered_at: String,
+    /// In words.
+    #[serde(default)]
+    pub(super) status: String,
+    /// 0 where nothing answered.
+    pub(super) status_code: u64,
+    pub(super) event: String,
+    pub(super) repository_id: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     fn review(user: u64, state: &str, commit: &str) -> Review {
-        let user = Some(User { id: user, login: format!("user-{user}") });
+        let user = Some(User { id: user, login: format!("user-{user}"), kind: String::new() });
         Review { user, state: state.to_owned(), commit_id: Some(commit.to_owned()) }
     }
 

@@ -27,11 +27,18 @@ mod check;
 
 mod issue;
 
+mod contact;
+
+mod hooks;
+
+mod checkup;
+
 use std::sync::atomic::AtomicBool;
 
 use async_trait::async_trait;
 use tokio::sync::OnceCell;
 
+use super::contact::Contact;
 use super::remote::board::show;
 use super::remote::comment::Quiet;
 use super::remote::contents::Blobs;
@@ -170,7 +177,7 @@ impl Forge for GitHub {
 
     async fn check(&self, commit: &str, check: &Check) -> Result<(), ForgeError> {
         let _turn = self.writing.lock().await;
-        self.checked(commit, check).await
+        self.show_check(commit, check).await
     }
 
     async fn show_board(&self, title: &str, text: &str) -> Result<Option<String>, ForgeError> {
@@ -180,5 +187,9 @@ impl Forge for GitHub {
 
     async fn identity(&self) -> Result<Identity, ForgeError> {
         self.known_as().await
+    }
+
+    fn contact(&self) -> Option<&dyn Contact> {
+        Some(self)
     }
 }

@@ -251,7 +251,7 @@ impl GitHub {
         ForgeError::Blocked { what: format!("{what}: {way_out}") }
     }
 
-    async fn rules(&self, branch: &str) -> Result<Vec<Rule>, ForgeError> {
+    pub(super) async fn rules(&self, branch: &str) -> Result<Vec<Rule>, ForgeError> {
         let repository = self.repository().await?;
         let what = format!("reading the rules for `{branch}` of {}", repository.name);
         self.client.list(&what, &repository.path(&format!("/rules/branches/{}", part(branch)))).await

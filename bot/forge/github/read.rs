@@ -9,7 +9,7 @@ use super::address::parts;
 use super::dto::{self, Comparison, GitCommit, Reference};
 use crate::forge::content::{Entry, Listing, sort_out, wanted};
 use crate::forge::remote::contents::{self, Blobs, Source};
-use crate::forge::remote::http::part;
+use crate::forge::remote::http::{Answer, part};
 use crate::forge::remote::look::{BranchCommit, History};
 use crate::forge::{ForgeError, Tree};
 
@@ -18,6 +18,8 @@ const MOST_PAGES: usize = 100;
 
 /// The repository as it was when it was first looked at.
 pub(super) struct Repository {
+    /// Its number.
+    pub(super) id: u64,
     /// As GitHub writes it today: `acme/infra`.
     pub(super) name: String,
     /// Its id in GraphQL.
@@ -58,7 +60,8 @@ impl GitHub {
         self.repository.get_or_try_init(|| self.look()).await
     }
 
-    async fn look(&self) -> Result<Repository, ForgeError> {
+    /// What GitHub says of the repository, with the headers.
+    pub(super) async fn described(&self) -> Result<(dto::Repository, Answer), ForgeError> {
         let configured = &self.target.repository;
         let what = format!("looking at the repository {configured} on {}", self.client.addresses.host);
         let (answer, moved) =
@@ -77,39 +80,50 @@ impl GitHub {
                 "the repository was renamed: change the configuration"
             );
         }
-        let name = found.full_name;
-        let blocked = |what: String| Err(ForgeError::Blocked { what });
+        Ok((found, answer))
+    }
+
+    async fn look(&self) -> Result<Repository, ForgeError> {
+        let (found, _) = self.described().await?;
+        if let Some(what) = self.obstacle(&found).await? {
+            return Err(ForgeError::Blocked { what });
+        }
+        let (id, name, node_id) = (found.id, found.full_name, found.node_id);
+        let base_branch = self.target.default_branch.clone().or(found.default_branch).unwrap_or_default();
+        Ok(Repository { id, name, node_id, base_branch })
+    }
+
+    /// Why no proposal can be made here, and the way out.
+    pub(super) async fn obstacle(&self, found: &dto::Repository) -> Result<Option<String>, ForgeError> {
+        let name = &found.full_name;
         if found.archived {
-            return blocked(format!(
+            return Ok(Some(format!(
                 "{name} is archived: unarchive it (Settings → General → Danger zone), or take it out of the configuration"
-            ));
+            )));
         }
         if found.disabled {
-            return blocked(format!(
+            return Ok(Some(format!(
                 "{name} is disabled: GitHub or its administrators took it out of use; ask them"
-            ));
+            )));
         }
         if found.has_pull_requests == Some(false) {
-            return blocked(format!(
+            return Ok(Some(format!(
                 "{name} has pull requests switched off: switch them on (Settings → General → Features)"
-            ));
+            )));
         }
         // For an App nothing is said here; what it lacks was told with its installation, or is told by the first write.
         let may_write = found.permissions.is_none_or(|permissions| permissions.push);
         if !may_write && !self.who().await?.is_app {
             let login = &self.who().await?.login;
-            return blocked(format!(
+            return Ok(Some(format!(
                 "{login} may not write to {name}: give it the role *Write* (Settings → Collaborators and teams), \
                  and a fine-grained token *Contents* and *Pull requests* with write access"
-            ));
+            )));
         }
-        let base_branch = self.target.default_branch.clone().or(found.default_branch);
-        let Some(base_branch) = base_branch.filter(|branch| !branch.is_empty()) else {
-            return blocked(format!(
-                "{name} has no default branch: push a first commit, or set `default_branch`"
-            ));
-        };
-        Ok(Repository { name, node_id: found.node_id, base_branch })
+        let base_branch = self.target.default_branch.as_ref().or(found.default_branch.as_ref());
+        Ok(base_branch
+            .is_none_or(String::is_empty)
+            .then(|| format!("{name} has no default branch: push a first commit, or set `default_branch`")))
     }
 
     /// Where a branch stands; `None` if there is none.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use reqwest::Method;
+
 use super::GitHub;
 use super::client::GraphQl;
 use super::dto::{App, User};
@@ -28,16 +30,16 @@ impl GitHub {
 
     async fn look_up(&self) -> Result<Who, ForgeError> {
         let what = format!("asking {} who the bot is", self.client.addresses.host);
-        if let Some(answer) = self.client.as_app(&what, "/app").await {
+        if let Some(answer) = self.client.as_app(&what, Method::GET, "/app").await {
             let app: App = answer?.json(&what)?;
             let login = format!("{}[bot]", app.slug);
             let answer = self.client.get_fixed(&what, &format!("/users/{}", part(&login))).await?;
-            let User { id, login } = answer.json(&what)?;
+            let User { id, login, .. } = answer.json(&what)?;
             return Ok(Who { id, login, is_app: true });
         }
         match self.client.get_fixed(&what, "/user").await {
             Ok(answer) => {
-                let User { id, login } = answer.json(&what)?;
+                let User { id, login, .. } = answer.json(&what)?;
                 let is_app = login.ends_with("[bot]");
                 Ok(Who { id, login, is_app })
             }

@@ -128,19 +128,40 @@ impl Client {
         what: &str,
         asked: &Asked,
     ) -> Result<Vec<T>, ForgeError> {
+        match self.first(what, asked, PER_PAGE, MOST_PAGES, |_| false).await? {
+            (all, true) => Ok(all),
+            (_, false) => {
+                Err(ForgeError::Failed { what: format!("{what}: the list has no end"), cause: None })
+            }
+        }
+    }
+
+    /// Reads a list until `is_enough` says so of a page, and at most so many pages. Whether nothing that was wanted is
+    /// missing.
+    pub(super) async fn first<T: DeserializeOwned>(
+        &self,
+        what: &str,
+        asked: &Asked,
+        per_page: &str,
+        most_pages: usize,
+        is_enough: impl Fn(&[T]) -> bool,
+    ) -> Result<(Vec<T>, bool), ForgeError> {
         let mut url = self.url(what, asked)?;
-        url.query_pairs_mut().append_pair("per_page", PER_PAGE);
+        url.query_pairs_mut().append_pair("per_page", per_page);
         let mut all = Vec::new();
-        for _ in 0..MOST_PAGES {
+        for _ in 0..most_pages {
             let answer = self.read_at(what, asked, &url).await?;
-            all.extend(answer.json::<Vec<T>>(what)?);
+            let page: Vec<T> = answer.json(what)?;
+            let enough = is_enough(&page);
+            all.extend(page);
             match next_page(&answer, &url) {
-                None => return Ok(all),
+                _ if enough => return Ok((all, true)),
+                None => return Ok((all, true)),
                 Some(next) if next == url => break,
                 Some(next) => url = next,
             }
         }
-        Err(ForgeError::Failed { what: format!("{what}: the list has no end"), cause: None })
+        Ok((all, false))
     }
 
     /// Sends a write once, and gives its answer as it is: what became of a write without one must be looked up.

@@ -19,6 +19,125 @@ pub(super) struct User {
     pub(super) email: Option<String>,
     pub(super) public_email: Option<String>,
     pub(super) commit_email: Option<String>,
+    /// `active`, `blocked`, `deactivated`.
+    pub(super) state: Option<String>,
+    /// The account of an access token, or another program. Shown by the account's own page only.
+    pub(super) bot: bool,
+}
+
+impl User {
+    /// It may sign in.
+    pub(super) fn is_active(&self) -> bool {
+        self.state.as_deref() == Some("active")
+    }
+}
+
+/// A member of a project, of its group or of a group that it is shared with.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Member {
+    /// Of the account: `active`, `blocked`.
+    pub(super) state: String,
+    /// Of the membership: `active`, `awaiting`. Not said everywhere.
+    #[serde(default)]
+    pub(super) membership_state: Option<String>,
+    /// As in [`Access`]; for a role that the group made for itself, the level that it was made from.
+    pub(super) access_level: u32,
+    /// The day on which the membership ends, if it does.
+    #[serde(default)]
+    pub(super) expires_at: Option<String>,
+}
+
+/// An emoji at a comment.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Award {
+    pub(super) name: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(super) user: User,
+}
+
+/// A webhook of a project.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Hook {
+    pub(super) id: u64,
+    pub(super) url: String,
+    /// `executable`, `temporarily_disabled`, `disabled`.
+    #[serde(default)]
+    pub(super) alert_status: Option<String>,
+    #[serde(default)]
+    pub(super) disabled_until: Option<String>,
+}
+
+/// One attempt to deliver.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct HookEvent {
+    pub(super) id: u64,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(super) url: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(super) trigger: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(super) request_headers: std::collections::BTreeMap<String, serde_json::Value>,
+    #[serde(default)]
+    pub(super) response_status: Outcome,
+    /// Not in every version.
+    #[serde(default)]
+    pub(super) created_at: Option<String>,
+}
+
+/// A status, `200` or `"200"`, or why there was none: `"internal error"`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(from = "serde_json::Value")]
+pub(super) struct Outcome(pub(super) String);
+
+impl From<serde_json::Value> for Outcome {
+    fn from(value: serde_json::Value) -> Self {
+        Self(match value {
+            serde_json::Value::String(text) => text,
+            serde_json::Value::Null => "no answer".to_owned(),
+            other => other.to_string(),
+        })
+    }
+}
+
+impl Outcome {
+    /// The receiver took it.
+    pub(super) fn arrived(&self) -> bool {
+        self.0.parse().is_ok_and(|status: u16| (200..300).contains(&status))
+    }
+}
+
+/// What came of sending a delivery again.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Resent {
+    pub(super) response_status: Outcome,
+}
+
+/// A file that was kept.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Upload {
+    pub(super) markdown: String,
+}
+
+/// The access token itself.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Token {
+    #[serde(deserialize_with = "or_default")]
+    pub(super) scopes: Vec<String>,
+    /// Its last day.
+    pub(super) expires_at: Option<String>,
+}
+
+/// A pipeline that runs by the clock.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct PipelineSchedule {
+    #[serde(default, deserialize_with = "or_default")]
+    pub(super) description: String,
+    #[serde(default)]
+    pub(super) active: bool,
+    #[serde(default)]
+    pub(super) owner: Option<User>,
 }
 
 /// A project.
@@ -218,6 +337,15 @@ pub(super) struct Note {
     pub(super) author: User,
     #[serde(default)]
     pub(super) system: bool,
+    #[serde(default)]
+    pub(super) created_at: String,
+    #[serde(default)]
+    pub(super) updated_at: String,
+    #[serde(default)]
+    pub(super) internal: Option<bool>,
+    /// What `internal` was called before.
+    #[serde(default)]
+    pub(super) confidential: Option<bool>,
 }
 
 /// What GitLab puts in front of a draft's title.

@@ -7,15 +7,20 @@
 use std::borrow::Cow;
 
 use gitlab::api::issues::IssueScope;
+use gitlab::api::personal_access_tokens::PersonalAccessTokenSelf;
+use gitlab::api::projects::hooks::Hooks;
 use gitlab::api::projects::issues::Issues as ProjectIssues;
+use gitlab::api::projects::members::AllProjectMember;
 use gitlab::api::projects::merge_requests::approvals::MergeRequestApprovals;
 use gitlab::api::projects::merge_requests::notes::MergeRequestNotes;
+use gitlab::api::projects::merge_requests::notes::awards::MergeRequestNoteAwards;
 use gitlab::api::projects::merge_requests::{MergeRequest, MergeRequestScope, MergeRequests};
+use gitlab::api::projects::pipeline_schedules::PipelineSchedules;
 use gitlab::api::projects::protected_branches::ProtectedBranches;
 use gitlab::api::projects::repository::branches::Branch;
 use gitlab::api::projects::repository::commits::{Commit, CommitStatuses, Commits, CommitsOrder};
 use gitlab::api::projects::repository::{Archive, ArchiveFormat};
-use gitlab::api::users::{CurrentUser, Users};
+use gitlab::api::users::{CurrentUser, User, Users};
 use gitlab::api::{BodyError, Endpoint, QueryParams, projects};
 use reqwest::Method;
 use serde_json::Value;
@@ -237,6 +242,94 @@ pub(super) fn statuses(project: u64, commit: &str, name: &str) -> Result<Asked, 
 /// Reports for a commit.
 pub(super) fn report_status(project: u64, commit: &str, body: Value) -> Asked {
     own_write(Method::POST, format!("projects/{project}/statuses/{}", part(commit)), body)
+}
+
+/// What a person may do in a project, whatever it comes from: the project, its groups, a group that was invited.
+pub(super) fn member(project: u64, user: u64) -> Result<Asked, ForgeError> {
+    built(AllProjectMember::builder().project(project).user(user).build())
+}
+
+/// An account by its number.
+pub(super) fn user(id: u64) -> Result<Asked, ForgeError> {
+    built(User::builder().user(id).build())
+}
+
+/// Emoji at a comment.
+pub(super) fn awards(project: u64, number: u64, note: u64) -> Result<Asked, ForgeError> {
+    built(MergeRequestNoteAwards::builder().project(project).merge_request(number).note(note).build())
+}
+
+/// Puts an emoji at a comment.
+pub(super) fn create_award(project: u64, number: u64, note: u64, name: &str) -> Asked {
+    let path = format!("projects/{project}/merge_requests/{number}/notes/{note}/award_emoji");
+    own_write(Method::POST, path, serde_json::json!({ "name": name }))
+}
+
+/// Webhooks of a project.
+pub(super) fn hooks(project: u64) -> Result<Asked, ForgeError> {
+    built(Hooks::builder().project(project).build())
+}
+
+/// What a webhook sent, the latest first.
+pub(super) fn hook_events(project: u64, hook: u64) -> Asked {
+    Box::new(own(Method::GET, format!("projects/{project}/hooks/{hook}/events")))
+}
+
+/// Sends it again.
+pub(super) fn resend(project: u64, hook: u64, event: u64) -> Asked {
+    Box::new(own(Method::POST, format!("projects/{project}/hooks/{hook}/events/{event}/resend")))
+}
+
+/// The token that is used.
+pub(super) fn own_token() -> Result<Asked, ForgeError> {
+    built(PersonalAccessTokenSelf::builder().build())
+}
+
+/// Pipelines that run by the clock.
+pub(super) fn pipeline_schedules(project: u64) -> Result<Asked, ForgeError> {
+    built(PipelineSchedules::builder().project(project).build())
+}
+
+/// A form with one file.
+#[derive(Clone, Debug)]
+struct Upload {
+    path: String,
+    form: Vec<u8>,
+}
+
+/// With what the parts of the form are kept apart.
+const FORM: &str = "multipart/form-data; boundary=slicewright-b41f0a6e7c8d4c61a7f2-part";
+
+impl Endpoint for Upload {
+    fn method(&self) -> Method {
+        Method::POST
+    }
+
+    fn endpoint(&self) -> Cow<'static, str> {
+        self.path.clone().into()
+    }
+
+    fn body(&self) -> Result<Option<(&'static str, Vec<u8>)>, BodyError> {
+        Ok(Some((FORM, self.form.clone())))
+    }
+}
+
+/// Keeps a file. `None`: it cannot be told from the end of its own form. (The crate has no such endpoint.)
+pub(super) fn upload(project: u64, name: &str, content: &[u8]) -> Option<Asked> {
+    let boundary = FORM.split_once("boundary=").map_or(FORM, |(_, boundary)| boundary);
+    if content.windows(boundary.len()).any(|part| part == boundary.as_bytes()) {
+        return None;
+    }
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
+    let name: String = name.chars().map(plain).collect();
+    let mut form = format!(
+        "--{boundary}\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{name}\"\r\nContent-Type: \
+         application/octet-stream\r\n\r\n"
+    )
+    .into_bytes();
+    form.extend_from_slice(content);
+    form.extend_from_slice(format!("\r\n--{boundary}--\r\n").as_bytes());
+    Some(Box::new(Upload { path: format!("projects/{project}/uploads"), form }))
 }
 
 #[cfg(test)]

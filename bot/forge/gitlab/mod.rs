@@ -1,8 +1,8 @@
 //! GitLab: merge requests over the REST API, and git itself where a branch must not be moved under somebody's feet.
 //!
 //! `endpoints` what is asked, `client` how, `dto` what comes back; `read` files, commits and branches, `find` what is
-//! there of a proposal, `publish` the branch, `request` the merge request, `note` comments, `status` what is said about commits, `issue` the
-//! dashboard.
+//! there of a proposal, `publish` the branch, `request` the merge request, `note` comments, `status` what is said about
+//! commits, `issue` the dashboard, `contact` people, `hooks` how the bot is told of things, `checkup` how it stands.
 
 mod endpoints;
 
@@ -24,9 +24,19 @@ mod status;
 
 mod issue;
 
+mod contact;
+
+mod hooks;
+
+mod checkup;
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
 use async_trait::async_trait;
 use tokio::sync::OnceCell;
 
+use super::contact::Contact;
 use super::content::Listing;
 use super::remote::board::show;
 use super::remote::comment::Quiet;
@@ -60,6 +70,8 @@ pub(super) struct GitLab {
     commits: Kept<Vec<dto::Commit>>,
     unfinished: Unfinished,
     quiet: Quiet,
+    /// Accounts that were looked at: whether they are programs, which never changes.
+    programs: Mutex<BTreeMap<u64, bool>>,
     /// One write at a time, as GitLab asks.
     writing: tokio::sync::Mutex<()>,
 }
@@ -80,6 +92,7 @@ impl GitLab {
             commits: Kept::new(MOST_COMMITS),
             unfinished: Unfinished::default(),
             quiet: Quiet::default(),
+            programs: Mutex::default(),
             writing: tokio::sync::Mutex::new(()),
         })
     }
@@ -193,7 +206,7 @@ impl Forge for GitLab {
 
     async fn check(&self, commit: &str, check: &Check) -> Result<(), ForgeError> {
         let _one = self.writing.lock().await;
-        self.checked(commit, check).await
+        self.show_check(commit, check).await
     }
 
     async fn show_board(&self, title: &str, text: &str) -> Result<Option<String>, ForgeError> {
@@ -211,5 +224,9 @@ impl Forge for GitLab {
             emails: emails.filter(|email| !email.is_empty()).cloned().collect(),
             ..Identity::default()
         })
+    }
+
+    fn contact(&self) -> Option<&dyn Contact> {
+        Some(self)
     }
 }

@@ -11,8 +11,8 @@ use crate::forge::remote::comment::{Comment, Comments};
 /// Those of one merge request.
 pub(super) struct OfRequest<'a> {
     forge: &'a GitLab,
-    project: u64,
-    number: u64,
+    pub(super) project: u64,
+    pub(super) number: u64,
 }
 
 impl GitLab {
@@ -24,7 +24,17 @@ impl GitLab {
 }
 
 impl OfRequest<'_> {
-    fn what(&self, verb: &str) -> String {
+    /// Every comment, by whomever and GitLab itself, in the order in which they were made.
+    pub(super) async fn all(&self, what: &str) -> Result<Vec<dto::Note>, ForgeError> {
+        let asked = endpoints::notes(self.project, self.number)?;
+        let mut all: Vec<dto::Note> = self.forge.client.list(what, &asked).await?;
+        // The latest comes first, so that one that is made between two pages moves the others.
+        all.sort_by_key(|note| note.id);
+        all.dedup_by_key(|note| note.id);
+        Ok(all)
+    }
+
+    pub(super) fn what(&self, verb: &str) -> String {
         self.forge.on(&format!("{verb} on merge request !{}", self.number))
     }
 
@@ -38,9 +48,8 @@ impl OfRequest<'_> {
 impl Comments for OfRequest<'_> {
     async fn own(&self) -> Result<Vec<Comment>, ForgeError> {
         let what = self.what("reading the comments");
-        let asked = endpoints::notes(self.project, self.number)?;
         let mut own = Vec::new();
-        for note in self.forge.client.list::<dto::Note>(&what, &asked).await? {
+        for note in self.all(&what).await? {
             if !note.system && self.forge.is_bot(&note.author).await? {
                 own.push(Comment { id: note.id, body: note.body });
             }

@@ -82,11 +82,8 @@ impl GitLab {
 
     async fn refuse_protected(&self, branch: &str, there: Option<&dto::Branch>) -> Result<(), ForgeError> {
         let patterns = self.protected.get_or_try_init(async || {
-            let project = self.project().await?.id;
-            let what = self.on("reading the protected branches");
-            let found = self.client.list(&what, &endpoints::protected_branches(project)?).await;
-            match found {
-                Ok(found) => Ok(found.into_iter().map(|protected: dto::Protected| protected.name).collect()),
+            match self.protected_patterns(self.project().await?.id).await {
+                Ok(patterns) => Ok(patterns),
                 // Some servers show them to maintainers only, and refuse the write by themselves.
                 Err(ForgeError::Denied { .. } | ForgeError::NotFound { .. }) => Ok(Vec::new()),
                 Err(error) => Err(error),
@@ -97,6 +94,14 @@ impl GitLab {
             return Err(self.barred(branch, "it is protected"));
         }
         Ok(())
+    }
+
+    /// Patterns of protected branches.
+    pub(super) async fn protected_patterns(&self, project: u64) -> Result<Vec<String>, ForgeError> {
+        let what = self.on("reading the protected branches");
+        let found: Vec<dto::Protected> =
+            self.client.list(&what, &endpoints::protected_branches(project)?).await?;
+        Ok(found.into_iter().map(|protected| protected.name).collect())
     }
 
     /// The tree as it must come out, if all of it may be written and it is another one.
@@ -373,7 +378,7 @@ impl Drop for Workshop {
 }
 
 /// Whether a pattern of GitLab's, in which `*` stands for anything, names a branch.
-fn matches(pattern: &str, branch: &str) -> bool {
+pub(super) fn matches(pattern: &str, branch: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == branch };
     let Some(mut left) = branch.strip_prefix(start) else { return false };
     let mut parts: Vec<&str> = rest.split('*').collect();

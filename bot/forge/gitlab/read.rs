@@ -19,11 +19,7 @@ impl GitLab {
         self.project
             .get_or_try_init(async || {
                 let path = &self.target.repository;
-                let what = format!("reading project {path}");
-                let found: Option<dto::Project> = self.client.find(&what, &endpoints::project(path)?).await?;
-                let project = found.ok_or_else(|| ForgeError::NotFound {
-                    what: format!("project {path} (or the account of the token is no member of it)"),
-                })?;
+                let project = self.described().await?;
                 if !project.path_with_namespace.eq_ignore_ascii_case(path) {
                     tracing::warn!(
                         "project {path} is called {} now: change `repository`",
@@ -36,6 +32,16 @@ impl GitLab {
                 }
             })
             .await
+    }
+
+    /// What GitLab says of the project, whatever stands in the way.
+    pub(super) async fn described(&self) -> Result<dto::Project, ForgeError> {
+        let path = &self.target.repository;
+        let what = format!("reading project {path}");
+        let found: Option<dto::Project> = self.client.find(&what, &endpoints::project(path)?).await?;
+        found.ok_or_else(|| ForgeError::NotFound {
+            what: format!("project {path} (or the account of the token is no member of it)"),
+        })
     }
 
     /// A branch with its head, if it is there.
@@ -165,7 +171,7 @@ impl History for GitLab {
 }
 
 /// Why no proposal can be made in a project, and the way out. What GitLab does not say is not in the way.
-fn obstacle(project: &dto::Project) -> Option<String> {
+pub(super) fn obstacle(project: &dto::Project) -> Option<String> {
     let is = |level: &Option<String>, word: &str| level.as_deref() == Some(word);
     let no_requests = is(&project.merge_requests_access_level, "disabled")
         || (project.merge_requests_access_level.is_none() && project.merge_requests_enabled == Some(false));

@@ -11,7 +11,7 @@ const MOST_DESCRIPTION: usize = 255;
 
 impl GitLab {
     /// Says `check` about `commit`, unless it is said already.
-    pub(super) async fn checked(&self, commit: &str, check: &Check) -> Result<(), ForgeError> {
+    pub(super) async fn show_check(&self, commit: &str, check: &Check) -> Result<(), ForgeError> {
         let project = self.project().await?.id;
         let what = self.on(&format!("reporting the status of {commit}"));
         let state = match check.conclusion {

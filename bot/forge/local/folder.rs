@@ -11,6 +11,12 @@ use slicewright_core::review::metadata::{Metadata, State};
 
 use crate::forge::{ForgeError, FoundRequest, RequestText, Topic, held_by_label};
 
+/// How the names of the bot's answers start.
+const REPLY: &str = "reply-";
+
+/// Bytes of the largest file that is taken for a comment: GitHub's own limit is some 64 KiB, GitLab's 1 MB.
+const LARGEST_REMARK: u64 = 1 << 20;
+
 /// The folder of one branch.
 pub(super) struct Folder {
     path: PathBuf,
@@ -136,6 +142,43 @@ impl Folder {
         }
     }
 
+    /// Answers once.
+    pub(super) fn reply(&self, marker: &str, text: &str) -> Result<(), ForgeError> {
+        let path = self.path.join("comments").join(format!("{REPLY}{marker}.md"));
+        match self.text_of(&path)? {
+            Some(_) => Ok(()),
+            None => self.put(&path, format!("{}\n", text.trim_end()).as_bytes()),
+        }
+    }
+
+    /// What people wrote: name, text, and the facts of the file. What is no plain file of some size is none.
+    pub(super) fn remarks(&self) -> Result<Vec<(String, String, std::fs::Metadata)>, ForgeError> {
+        let folder = self.path.join("comments");
+        let broken = |cause: std::io::Error| failed(format!("cannot read `{}`", folder.display()), cause);
+        let entries = match std::fs::read_dir(&folder) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(broken)?,
+        };
+        let mut remarks = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(broken)?;
+            let Ok(file) = entry.file_name().into_string() else { continue };
+            let Some(name) = file.strip_suffix(".md") else { continue };
+            let by_bot = name.starts_with(REPLY) || Topic::ALL.iter().any(|topic| topic.code() == name);
+            if by_bot || name.starts_with('.') {
+                continue;
+            }
+            let facts = std::fs::symlink_metadata(entry.path()).map_err(broken)?;
+            if !facts.is_file() || facts.len() > LARGEST_REMARK {
+                continue;
+            }
+            if let Some(text) = self.text_of(&entry.path())? {
+                remarks.push((name.to_owned(), text, facts));
+            }
+        }
+        Ok(remarks)
+    }
+
     fn shown(&self) -> Result<Option<Shown>, ForgeError> {
         let Some(text) = self.text_of(&self.state())? else { return Ok(None) };
         serde_json::from_str(&text).map(Some).map_err(|cause| ForgeError::Failed {
@@ -222,6 +265,6 @@ fn replace(path: &Path, content: &[u8]) -> std::io::Result<()> {
     write().inspect_err(|_| drop(std::fs::remove_file(&temporary)))
 }
 
-fn failed(what: String, cause: std::io::Error) -> ForgeError {
+pub(super) fn failed(what: String, cause: std::io::Error) -> ForgeError {
     ForgeError::Failed { what, cause: Some(Box::new(cause)) }
 }

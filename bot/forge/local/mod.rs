@@ -12,6 +12,8 @@
 
 mod folder;
 
+mod contact;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -19,6 +21,7 @@ use async_trait::async_trait;
 use folder::Folder;
 use serde::{Deserialize, Serialize};
 
+use super::contact::Contact;
 use super::content::{Entry, filled, ids, is_merged, writable};
 use super::git::{Git, Signature};
 use super::{
@@ -414,6 +417,10 @@ impl Forge for Local {
 
     async fn identity(&self) -> Result<Identity, ForgeError> {
         Ok(Local::identity(self))
+    }
+
+    fn contact(&self) -> Option<&dyn Contact> {
+        Some(self)
     }
 }
 

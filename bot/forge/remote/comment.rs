@@ -1,4 +1,5 @@
-//! The bot's one comment about each topic: found, written, and looked for when no answer came.
+//! The bot's one comment about each topic, and its one answer to each question: found, written, and looked for when no
+//! answer came.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -146,9 +147,64 @@ async fn hush(comments: &dyn Comments, topics: &[Topic]) -> Result<(), ForgeErro
     Ok(())
 }
 
-/// Comments about a topic that an older one is about: a request that arrived twice, or late, leaves them.
+/// Answers once; see [`crate::forge::contact::Contact::reply`].
+///
+/// # Errors
+/// When the comments cannot be read or written.
+pub(in crate::forge) async fn reply(
+    comments: &dyn Comments,
+    marker: &str,
+    text: &str,
+) -> Result<(), ForgeError> {
+    let mark = reply_mark(marker)?;
+    let is_there = || async {
+        let own = comments.own().await?;
+        let is_it = |comment: &Comment| comment.body.lines().next().is_some_and(|line| line.trim() == mark);
+        Ok(own.iter().any(is_it).then_some(()))
+    };
+    // Twice: a list may be a moment old, and an answer that is made twice is what people see.
+    if is_there().await?.is_some() || is_there().await?.is_some() {
+        return Ok(());
+    }
+    match comments.make(&format!("{mark}\n{text}")).await {
+        Err(error @ ForgeError::Unanswered { .. }) => looked_for(is_there).await?.ok_or(error),
+        made => made,
+    }
+}
+
+/// How the mark of every answer starts.
+const REPLY_MARK: &str = "<!-- slicewright-reply:";
+
+/// The line that marks an answer; no forge shows it.
+///
+/// # Errors
+/// When the marker could end the mark.
+fn reply_mark(marker: &str) -> Result<String, ForgeError> {
+    check_marker(marker)?;
+    Ok(format!("{REPLY_MARK}{marker} -->"))
+}
+
+/// Refuses a marker that could lead out of its place.
+///
+/// # Errors
+/// [`ForgeError::Failed`].
+pub(in crate::forge) fn check_marker(marker: &str) -> Result<(), ForgeError> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    match !marker.is_empty() && marker.len() <= 100 && marker.chars().all(is_plain) {
+        true => Ok(()),
+        false => Err(ForgeError::Failed {
+            what: format!("`{}` is no marker for an answer", marker.escape_debug()),
+            cause: None,
+        }),
+    }
+}
+
+/// Comments about a topic that an older one is about, and answers that were given before: a request that arrived twice, or
+/// late, leaves them.
 fn doubles(own: &[Comment]) -> Vec<u64> {
-    let mut own: Vec<&Comment> = own.iter().filter(|comment| comment.body.starts_with(Topic::MARK)).collect();
+    let is_marked =
+        |comment: &&Comment| [Topic::MARK, REPLY_MARK].iter().any(|mark| comment.body.starts_with(mark));
+    let mut own: Vec<&Comment> = own.iter().filter(is_marked).collect();
     own.sort_by_key(|comment| comment.id);
     own.dedup_by_key(|comment| comment.id);
     let mut seen = BTreeSet::new();

@@ -202,6 +202,27 @@ pub(in crate::forge) fn part(text: &str) -> String {
     text.bytes().map(encoded).collect()
 }
 
+/// A moment as forges write one: `2026-01-15T00:00:07Z`, `2026-01-15T01:00:07.123+01:00`.
+///
+/// # Errors
+/// When it is none; `what` says what was read.
+pub(in crate::forge) fn moment(text: &str, what: &str) -> Result<jiff::Timestamp, ForgeError> {
+    text.parse().map_err(|cause| ForgeError::Failed {
+        what: format!("{what}: `{}` is no time", one_line(text)),
+        cause: Some(Box::new(cause)),
+    })
+}
+
+/// The address without what may hold a secret: name, password, query.
+pub(in crate::forge) fn bare_address(address: &str) -> String {
+    match reqwest::Url::parse(address) {
+        Ok(url) if url.origin().is_tuple() => {
+            one_line(&format!("{}{}", url.origin().ascii_serialization(), url.path()))
+        }
+        _ => "an address that is none".to_owned(),
+    }
+}
+
 /// Neither forge marks its secondary limits by the status alone.
 fn speaks_of_limits(said: &str) -> bool {
     let said = said.to_lowercase();

@@ -9,6 +9,8 @@ pub(crate) mod state;
 
 pub(crate) mod people;
 
+pub(crate) mod hooks;
+
 pub(crate) mod faults;
 
 pub(crate) mod git_http;

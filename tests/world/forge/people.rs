@@ -53,12 +53,19 @@ impl State {
     /// Says something; returns the comment's number.
     pub(crate) fn comment(&mut self, branch: &str, user: u64, body: &str) -> u64 {
         let (id, now) = (self.new_id(), self.tick());
-        let body = body.to_owned();
-        let comment = Comment { id, author: user, body, reactions: Vec::new(), created: now, updated: now };
+        let comment = Comment::new(id, user, body, now);
         let request = self.request_of(branch);
         request.comments.push(comment);
         request.updated = now;
         id
+    }
+
+    /// Changes what was said.
+    pub(crate) fn edit_comment(&mut self, branch: &str, id: u64, body: &str) {
+        let now = self.tick();
+        let comments = &mut self.request_of(branch).comments;
+        let comment = comments.iter_mut().find(|comment| comment.id == id).expect("it was made");
+        (comment.body, comment.updated) = (body.to_owned(), now);
     }
 
     /// Merges it into its target.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::hooks::{Hook, Schedule};
 use crate::world::repo::{BareRepo, MAIN};
 
 /// The bot's own account.
@@ -29,6 +30,10 @@ pub(crate) struct State {
     pub(crate) users: BTreeMap<u64, User>,
     /// Whose a token is.
     pub(crate) tokens: BTreeMap<String, u64>,
+    /// Last day of the bot's token.
+    pub(crate) token_ends: Option<String>,
+    /// What the bot's token was made for; `None`: the forge does not say.
+    pub(crate) token_scopes: Option<Vec<String>>,
     /// Calls and replies are held against the published schemas. A benchmark does without: it measures the bot.
     pub(crate) checks: bool,
     /// By path, `acme/infra`.
@@ -47,6 +52,8 @@ pub(crate) struct User {
     pub(crate) name: String,
     pub(crate) email: String,
     pub(crate) is_bot: bool,
+    /// Blocked by an administrator.
+    pub(crate) blocked: bool,
 }
 
 /// What somebody may do in a repository.
@@ -75,6 +82,12 @@ pub(crate) struct Repository {
     /// Patterns of protected branches, with `*`.
     pub(crate) protected: Vec<String>,
     pub(crate) requests: Vec<Request>,
+    /// Members who wait for somebody to let them in.
+    pub(crate) awaiting: BTreeSet<u64>,
+    pub(crate) hooks: Vec<Hook>,
+    pub(crate) schedules: Vec<Schedule>,
+    /// Files by name.
+    pub(crate) uploads: Vec<(String, Vec<u8>)>,
     pub(crate) issues: Vec<Issue>,
     /// States reported for a commit.
     pub(crate) statuses: Vec<Status>,
@@ -151,8 +164,21 @@ pub(crate) struct Comment {
     pub(crate) body: String,
     /// Who reacted, and how.
     pub(crate) reactions: Vec<(u64, String)>,
+    /// Written down by the forge itself.
+    pub(crate) system: bool,
+    /// For members only.
+    pub(crate) internal: bool,
     pub(crate) created: i64,
     pub(crate) updated: i64,
+}
+
+impl Comment {
+    /// One that everybody sees.
+    pub(crate) fn new(id: u64, author: u64, body: &str, now: i64) -> Self {
+        let body = body.to_owned();
+        let reactions = Vec::new();
+        Self { id, author, body, reactions, system: false, internal: false, created: now, updated: now }
+    }
 }
 
 /// A state reported for a commit.
@@ -176,7 +202,7 @@ impl State {
                 true => format!("{id}+{login}@users.noreply.example.com"),
                 false => format!("{login}@example.com"),
             };
-            (id, User { id, login: login.to_owned(), name: name.to_owned(), email, is_bot })
+            (id, User { id, login: login.to_owned(), name: name.to_owned(), email, is_bot, blocked: false })
         };
         let mut state = Self {
             url: String::new(),
@@ -187,6 +213,8 @@ impl State {
                 user(ALEX, "alex", "Alex Reader", false),
             ]),
             tokens: BTreeMap::from([(TOKEN.to_owned(), BOT)]),
+            token_ends: None,
+            token_scopes: None,
             checks: true,
             repositories: BTreeMap::new(),
             github: super::github::Own::default(),
@@ -216,6 +244,10 @@ impl State {
             labels: BTreeSet::new(),
             protected: vec![MAIN.to_owned()],
             requests: Vec::new(),
+            awaiting: BTreeSet::new(),
+            hooks: Vec::new(),
+            schedules: Vec::new(),
+            uploads: Vec::new(),
             issues: Vec::new(),
             statuses: Vec::new(),
             pushes: Vec::new(),

@@ -78,6 +78,9 @@ pub(super) fn for_apps(
 ) -> Option<Reply> {
     let ours = [
         "GET /app",
+        "GET /app/hook/config",
+        "GET /app/hook/deliveries",
+        "POST /app/hook/deliveries/{delivery_id}/attempts",
         "GET /repos/{owner}/{repo}/installation",
         "POST /app/installations/{installation_id}/access_tokens",
     ];
@@ -92,6 +95,9 @@ pub(super) fn for_apps(
         let owner = json!({"login": "acme", "id": 1, "type": "Organization"});
         let app = json!({"id": APP, "slug": "slicewright", "name": "Slicewright", "owner": owner, "permissions": {}});
         return Some(Reply::json(200, &shaped("integration", app)));
+    }
+    if name.contains("/app/hook/") {
+        return Some(super::hooks::of_app(state, name, parameters, call));
     }
     let Some((id, permission)) = state.github.installation else { return Some(not_found()) };
     let granted = if permission == Permission::Write { "write" } else { "read" };

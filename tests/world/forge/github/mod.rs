@@ -7,6 +7,8 @@ mod document;
 
 mod git;
 
+mod hooks;
+
 mod graphql;
 
 mod issues;
@@ -55,6 +57,10 @@ pub(crate) struct Own {
     pub(crate) asked_teams: Vec<(u64, String)>,
     /// Rules of a ruleset, by type, for branches that are protected.
     pub(crate) rules: Vec<&'static str>,
+    /// Roles that the organization made for itself, by account.
+    pub(crate) own_roles: std::collections::BTreeMap<u64, String>,
+    /// The App's hook.
+    pub(crate) app_hook: Option<super::hooks::Hook>,
     /// Blobs that came by themselves.
     pub(crate) blobs_written: u32,
     /// What the App was granted besides contents and pull requests, for writing.
@@ -84,6 +90,8 @@ impl Default for Own {
             teams: BTreeSet::from(["gpu".to_owned()]),
             asked_teams: Vec::new(),
             rules: vec!["update"],
+            own_roles: std::collections::BTreeMap::new(),
+            app_hook: None,
             blobs_written: 0,
             granted: vec!["checks", "issues"],
         }
@@ -132,6 +140,17 @@ pub(crate) fn answer(state: &mut State, call: &Call, broken: &mut Vec<String>) -
     if state.checks {
         operation.check_reply(&reply, broken);
     }
+    about_token(state, reply)
+}
+
+/// What GitHub tells with every answer of the token that was sent.
+fn about_token(state: &State, mut reply: Reply) -> Reply {
+    if let Some(day) = &state.token_ends {
+        reply = reply.with("github-authentication-token-expiration", &format!("{day} 12:00:00 UTC"));
+    }
+    if let Some(scopes) = &state.token_scopes {
+        reply = reply.with("x-oauth-scopes", &scopes.join(", "));
+    }
     reply
 }
 
@@ -176,10 +195,16 @@ fn signed_in(state: &mut State, name: &str, parameters: &[String], call: &Call) 
             return denied(&who);
         }
     }
+    if name.contains("/{repo}/hooks") {
+        return hooks::of_repository(state, name, &path, role, parameters, call);
+    }
     let at = |n: usize| parameters[n].as_str();
     match name {
         "GET /repos/{owner}/{repo}" => {
             Reply::json(200, &shown_repository(state, &path, &who, "full-repository"))
+        }
+        "GET /repos/{owner}/{repo}/collaborators/{username}/permission" => {
+            pulls::permission(state, &path, at(2))
         }
         "GET /repos/{owner}/{repo}/rules/branches/{branch}" => rules(state, &path, at(2)),
         "GET /repos/{owner}/{repo}/git/ref/{ref}" => git::get_ref(repository, at(2)),

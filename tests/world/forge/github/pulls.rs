@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::state::{Comment, Repository, Request, RequestState, State, User, time};
+use super::super::state::{Comment, Repository, Request, RequestState, Role, State, User, time};
 use super::super::{Call, Reply};
 use super::schema::shaped;
 use super::{invalid, not_found, refused, shown_repository, shown_user};
@@ -52,8 +52,7 @@ pub(super) fn answer(
         "POST /repos/{owner}/{repo}/issues/{issue_number}/comments" => {
             let (id, now) = (state.new_id(), state.tick());
             let body = call.json()["body"].as_str().unwrap_or_default().to_owned();
-            let comment =
-                Comment { id, author: who.id, body, reactions: Vec::new(), created: now, updated: now };
+            let comment = Comment::new(id, who.id, &body, now);
             let shown = shown_comment(state, &comment);
             let request = request_mut(state, path, number);
             request.comments.push(comment);
@@ -337,8 +336,11 @@ fn comment(state: &mut State, path: &str, id: u64, who: &User, call: &Call) -> R
     let holder =
         repository.requests.iter_mut().find(|one| one.comments.iter().any(|comment| comment.id == id));
     let Some(request) = holder else { return not_found() };
-    request.updated = now;
     let at = request.comments.iter().position(|comment| comment.id == id).expect("it has it");
+    if call.path.ends_with("/reactions") {
+        return react(state, path, id, who, call);
+    }
+    request.updated = now;
     if request.comments[at].author != who.id {
         return super::denied(who);
     }
@@ -351,4 +353,37 @@ fn comment(state: &mut State, path: &str, id: u64, who: &User, call: &Call) -> R
     comment.updated = now;
     let comment = comment.clone();
     Reply::json(200, &shown_comment(state, &comment))
+}
+
+/// A reaction of an account stays one, and changes neither the comment nor its times.
+fn react(state: &mut State, path: &str, id: u64, who: &User, call: &Call) -> Reply {
+    let content = call.json()["content"].as_str().unwrap_or_default().to_owned();
+    let requests = &mut state.repositories.get_mut(path).expect("it was looked at").requests;
+    let mut comments = requests.iter_mut().flat_map(|request| &mut request.comments);
+    let comment = comments.find(|comment| comment.id == id).expect("it was looked at");
+    let reaction = (who.id, content);
+    let is_new = !comment.reactions.contains(&reaction);
+    let shown = json!({"id": comment.reactions.len() + 1, "content": reaction.1, "user": shown_user(who)});
+    if is_new {
+        comment.reactions.push(reaction);
+    }
+    Reply::json(if is_new { 201 } else { 200 }, &shaped("reaction", shown))
+}
+
+/// What an account may do.
+pub(super) fn permission(state: &State, path: &str, login: &str) -> Reply {
+    let Some(user) = state.user_named(login) else { return not_found() };
+    let (permission, role) = match state.repositories[path].roles.get(&user.id) {
+        None => ("none", "none"),
+        Some(Role::Read) => ("read", "read"),
+        Some(Role::Triage) => ("read", "triage"),
+        Some(Role::Write) => ("write", "write"),
+        Some(Role::Maintain) => ("write", "maintain"),
+        Some(Role::Admin) => ("admin", "admin"),
+    };
+    let role = state.github.own_roles.get(&user.id).map_or(role, String::as_str);
+    let mut shown = shown_user(user);
+    shown["role_name"] = json!(role);
+    let given = json!({"permission": permission, "role_name": role, "user": shown});
+    Reply::json(200, &shaped("repository-collaborator-permission", given))
 }

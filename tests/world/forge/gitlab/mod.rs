@@ -12,6 +12,10 @@ mod requests;
 
 mod issues;
 
+mod members;
+
+mod hooks;
+
 use serde_json::{Value, json};
 
 use super::state::{Repository, Role, State};
@@ -72,7 +76,9 @@ pub(crate) fn answer(state: &mut State, call: &Call, broken: &mut Vec<String>) -
     }
     let reply = match (parts[0].as_str(), parts.get(1)) {
         ("user", _) => Reply::json(200, &shown::account(state, user, true)),
-        ("users", _) => users(state, &asked),
+        ("users", Some(id)) => account(state, id),
+        ("users", None) => users(state, &asked),
+        ("personal_access_tokens", _) => members::token(state, &asked),
         (_, Some(project)) => of_project(state, asked, project, &name, broken),
         (_, None) => refused(404, "404 Not Found"),
     };
@@ -100,6 +106,10 @@ fn name_of(method: &str, parts: &[String]) -> String {
             "notes" if inside => ":note",
             "issues" if inside => ":iid",
             "statuses" if inside => ":sha",
+            "hooks" if inside => ":hook",
+            "events" if inside => ":event",
+            "all" if inside => ":user",
+            "users" if at == 1 => ":id",
             _ => part,
         };
     }
@@ -170,8 +180,26 @@ fn in_project(state: &mut State, asked: &Asked<'_>, name: &str, broken: &mut Vec
         ("GET", "/merge_requests/:iid/notes/:note") => requests::note(state, asked),
         ("PUT", "/merge_requests/:iid/notes/:note") => requests::edit_note(state, asked, broken),
         ("DELETE", "/merge_requests/:iid/notes/:note") => requests::delete_note(state, asked),
+        ("GET", "/merge_requests/:iid/notes/:note/award_emoji") => members::awards(state, asked),
+        ("POST", "/merge_requests/:iid/notes/:note/award_emoji") => members::create_award(state, asked),
+        ("GET", "/members/all/:user") => members::member(state, asked),
+        ("GET", "/pipeline_schedules") => members::schedules(state, asked),
+        ("POST", "/uploads") => members::upload(state, asked, broken),
+        ("GET", "/hooks") => hooks::list(state, asked),
+        ("GET", "/hooks/:hook/events") => hooks::events(state, asked),
+        ("POST", "/hooks/:hook/events/:event/resend") => hooks::resend(state, asked),
         _ => no_endpoint(asked.call, broken),
     }
+}
+
+/// One account by its number, with whether it is a program.
+fn account(state: &State, id: &str) -> Reply {
+    let Some(user) = state.users.values().find(|user| user.id.to_string() == id) else {
+        return refused(404, "404 User Not Found");
+    };
+    let mut shown = shown::account(state, user.id, false);
+    shown["bot"] = json!(user.is_bot);
+    Reply::json(200, &shown)
 }
 
 fn users(state: &State, asked: &Asked<'_>) -> Reply {

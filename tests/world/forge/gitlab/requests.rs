@@ -163,7 +163,7 @@ pub(super) fn create_note(state: &mut State, asked: &Asked<'_>, broken: &mut Vec
     }
     let (id, now) = (state.new_id(), state.tick());
     let author = asked.user;
-    let comment = Comment { id, author, body, reactions: Vec::new(), created: now, updated: now };
+    let comment = Comment::new(id, author, &body, now);
     asked.repository_mut(state).request_mut(asked.number(1)).expect("there").comments.push(comment);
     shown_note(state, asked, id, 201)
 }

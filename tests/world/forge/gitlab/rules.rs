@@ -14,6 +14,8 @@ const PAGING: [&str; 4] = ["page", "per_page", "pagination", "page_token"];
 struct Endpoint {
     query: Vec<String>,
     list: bool,
+    /// The body is a form with files.
+    form: bool,
     request: Option<Validator>,
     replies: BTreeMap<u16, Validator>,
 }
@@ -34,6 +36,7 @@ fn api() -> &'static Api {
         let endpoint = |known: &Value| Endpoint {
             query: serde_json::from_value(known["query"].clone()).unwrap(),
             list: known["list"].as_bool().unwrap_or(false),
+            form: known["form"].as_bool().unwrap_or(false),
             request: known.get("request").map(validator),
             replies: (known["replies"].as_object().unwrap().iter())
                 .map(|(status, schema)| (status.parse().unwrap(), validator(schema)))
@@ -60,7 +63,7 @@ pub(super) fn check_request(name: &str, call: &Call, broken: &mut Vec<String>) {
         }
     }
     match &known.request {
-        None if !call.body.is_empty() => broken.push(format!("{name}: a body is not read")),
+        None if !call.body.is_empty() && !known.form => broken.push(format!("{name}: a body is not read")),
         None => {}
         Some(validator) => {
             let kind = call.header("content-type").unwrap_or_default();

@@ -8,14 +8,14 @@ use super::Asked;
 /// `Draft: `, as GitLab marks one.
 pub(super) const DRAFT: &str = "Draft: ";
 
-fn basic(state: &State, user: u64) -> Value {
+pub(super) fn basic(state: &State, user: u64) -> Value {
     let user = &state.users[&user];
     json!({
         "id": user.id,
         "username": user.login,
         "public_email": "",
         "name": user.name,
-        "state": "active",
+        "state": if user.blocked { "blocked" } else { "active" },
         "locked": false,
         "avatar_url": format!("{}/uploads/-/system/user/avatar/{}/avatar.png", state.url, user.id),
         "web_url": format!("{}/user-{}", state.url, user.id),
@@ -36,12 +36,7 @@ pub(super) fn account(state: &State, user: u64, to_itself: bool) -> Value {
 
 pub(super) fn project(state: &State, asked: &Asked<'_>) -> Value {
     let known = asked.repository(state);
-    let level = match asked.role {
-        Role::Read | Role::Triage => 20,
-        Role::Write => 30,
-        Role::Maintain => 40,
-        Role::Admin => 50,
-    };
+    let level = super::members::level(asked.role);
     let name = known.path.rsplit('/').next().unwrap();
     let empty = known.git.branches().is_empty();
     let requests = if known.requests_disabled { "disabled" } else { "enabled" };
@@ -226,13 +221,13 @@ pub(super) fn note(state: &State, request: &Request, comment: &Comment) -> Value
         "author": basic(state, comment.author),
         "created_at": time(comment.created),
         "updated_at": time(comment.updated),
-        "system": false,
+        "system": comment.system,
         "noteable_id": 100_000 + request.number,
         "noteable_iid": request.number,
         "noteable_type": "MergeRequest",
         "resolvable": false,
-        "confidential": false,
-        "internal": false,
+        "confidential": comment.internal,
+        "internal": comment.internal,
         "commands_changes": {},
     })
 }
