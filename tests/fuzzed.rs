@@ -19,6 +19,8 @@ mod repository;
 mod settings;
 #[path = "../fuzz/exercise/terraform.rs"]
 mod terraform;
+#[path = "../fuzz/exercise/webhook.rs"]
+mod webhook;
 
 /// Files of some folders, each as it is and damaged in fixed ways.
 fn seeds(folders: &[&str], endings: &[&str]) -> Vec<Vec<u8>> {
@@ -108,4 +110,12 @@ fn any_file_of_terraform_takes_a_label_or_is_left_alone() {
         let folder = format!("tests/cases/infra/node-groups/{case}/repo/terraform");
         seeds(&[&folder], &[".tf"]).iter().for_each(|seed| terraform::run(seed));
     }
+}
+
+#[test]
+fn any_webhook_and_any_comment_is_read_or_refused() {
+    seeds(&["tests/cases/webhook/gitlab"], &[".json"]).iter().for_each(|seed| webhook::run(seed));
+    let pull = r#"{"action":"created","issue":{"number":7,"pull_request":{}},"comment":{"id":1,"body":"@slicewright set headroom=30%","user":{"id":3,"login":"kim","type":"User"}},"repository":{"full_name":"acme/infra"}}"#;
+    let comment = "> quoted\n\n@slicewright regenerate headroom=30% exclude=\"a/b\"\n`slicewright help`\n";
+    [pull, comment].iter().flat_map(|seed| damaged(seed.as_bytes())).for_each(|seed| webhook::run(&seed));
 }

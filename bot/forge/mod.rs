@@ -20,6 +20,8 @@ mod github;
 
 mod gitlab;
 
+pub mod webhook;
+
 mod new_repository;
 pub use new_repository::new_repository;
 

@@ -23,6 +23,8 @@ mod request;
 
 mod comment;
 
+pub(super) mod webhook;
+
 mod check;
 
 mod issue;

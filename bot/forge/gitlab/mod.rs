@@ -20,6 +20,8 @@ mod request;
 
 mod note;
 
+pub(super) mod webhook;
+
 mod status;
 
 mod issue;
