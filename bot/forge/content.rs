@@ -41,7 +41,7 @@ pub(super) type Listing = BTreeMap<String, Entry>;
 
 /// Ids of the files to read, by path; the others are named in `tree.skipped`.
 pub(super) fn wanted(listing: &Listing, tree: &mut Tree) -> BTreeMap<String, String> {
-    let mut wanted = BTreeMap::new();
+    let mut wanted = Vec::with_capacity(listing.len());
     let mut total = 0;
     for (path, entry) in listing {
         let size = entry.size.unwrap_or_default();
@@ -56,14 +56,14 @@ pub(super) fn wanted(listing: &Listing, tree: &mut Tree) -> BTreeMap<String, Str
             }
             "100644" | "100755" => {
                 total += size;
-                wanted.insert(path.clone(), entry.id.clone());
+                wanted.push((path.clone(), entry.id.clone()));
                 continue;
             }
             mode => format!("an entry of mode {mode}"),
         };
         tree.skipped.insert(path.clone(), why);
     }
-    wanted
+    wanted.into_iter().collect()
 }
 
 /// Takes out of `tree` what was read and is of no use: pointers to content that is elsewhere, and files whose listing
