@@ -65,9 +65,16 @@ impl Git {
 
     /// A command with nothing of our environment but the search path, and no way to run anything else.
     fn command(&self) -> Command {
-        let mut command = Command::new("git");
+        let path = std::env::var_os("PATH");
+        // By its full path: with an environment of its own, a bare name would have to be looked for between a fork and
+        // its exec, and a fork copies the tables of all memory that we have.
+        let found = path.iter().flat_map(std::env::split_paths).map(|folder| folder.join("git"));
+        let mut command = match found.into_iter().find(|program| program.is_file()) {
+            Some(program) => Command::new(program),
+            None => Command::new("git"),
+        };
         command.env_clear();
-        if let Some(path) = std::env::var_os("PATH") {
+        if let Some(path) = path {
             command.env("PATH", path);
         }
         command
@@ -151,13 +158,17 @@ impl Git {
 
     /// Every entry below `tree`, with its folders, by path. Paths that are not UTF-8 are given as bytes would read.
     pub(super) fn entries(&self, tree: &str) -> Result<Listing, ForgeError> {
+        Ok(self.listed(tree)?.into_iter().collect())
+    }
+
+    /// As [`Git::entries`], in the order of paths.
+    fn listed(&self, tree: &str) -> Result<Vec<(String, Entry)>, ForgeError> {
         refuse_options(tree)?;
         let listing = self.ask(
             &["ls-tree", "-r", "-t", "-l", "-z", "--full-tree", "--end-of-options", tree],
             &[],
             None,
         )?;
-        // Nearly in order, so that sorting them at once costs less than finding a place for each.
         let mut entries = Vec::new();
         for line in listing.split(|byte| *byte == 0).filter(|line| !line.is_empty()) {
             let line = String::from_utf8_lossy(line);
@@ -171,14 +182,16 @@ impl Git {
             let entry = Entry { mode: mode.to_owned(), id: id.to_owned(), size: size.parse().ok() };
             entries.push((path.to_owned(), entry));
         }
-        Ok(entries.into_iter().collect())
+        // Git has them in order but for folders beside files of a like name.
+        entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+        Ok(entries)
     }
 
     /// Every file at `commit` that can be read as text of ours, and what was left out.
     pub(super) fn tree(&self, commit: &str) -> Result<Tree, ForgeError> {
         let mut tree = Tree { commit: commit.to_owned(), ..Tree::default() };
-        let wanted = content::wanted(&self.entries(commit)?, &mut tree);
-        tree.files = self.blobs(&wanted)?;
+        let wanted = content::wanted(self.listed(commit)?, &mut tree);
+        tree.files = self.blobs(wanted)?;
         content::sort_out(&mut tree);
         Ok(tree)
     }
@@ -186,19 +199,19 @@ impl Git {
     /// The content of many objects, by the names they are asked under. What stands under several names is read once.
     pub(super) fn blobs(
         &self,
-        ids: &BTreeMap<String, String>,
+        ids: BTreeMap<String, String>,
     ) -> Result<BTreeMap<String, Vec<u8>>, ForgeError> {
         let (mut distinct, mut n_left): (Vec<&str>, Vec<usize>) = Default::default();
         let mut numbers: HashMap<&str, usize> = HashMap::with_capacity(ids.len());
         let mut asked = Vec::with_capacity(ids.len());
-        for (path, id) in ids {
+        for id in ids.values() {
             let number = *numbers.entry(id).or_insert_with(|| {
                 distinct.push(id);
                 n_left.push(0);
                 distinct.len() - 1
             });
             n_left[number] += 1;
-            asked.push((path, number));
+            asked.push(number);
         }
         let most = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_READERS);
         let size = distinct.len().div_ceil(most).max(FEWEST_EACH);
@@ -211,11 +224,11 @@ impl Git {
             parts.into_iter().map(join).collect::<Result<Vec<Vec<Vec<u8>>>, ForgeError>>()
         })?;
         let mut contents: Vec<Vec<u8>> = parts.into_iter().flatten().collect();
-        let named = asked.into_iter().map(|(path, number)| {
+        let named = ids.into_keys().zip(asked).map(|(path, number)| {
             n_left[number] -= 1;
             let last = n_left[number] == 0;
             let content = &mut contents[number];
-            (path.clone(), if last { std::mem::take(content) } else { content.clone() })
+            (path, if last { std::mem::take(content) } else { content.clone() })
         });
         Ok(named.collect())
     }
