@@ -51,7 +51,7 @@ const MAX_VARIANTS: usize = 64;
 pub(super) struct Overlays {
     /// By folder, without a slash at the end; the repository's root is empty.
     by_folder: BTreeMap<Arc<str>, Kustomization>,
-    /// Folders whose kustomization lists this file or folder, in order.
+    /// Folders whose kustomization lists this file or folder.
     listed_by: HashMap<Arc<str>, Vec<Arc<str>>>,
     /// Files that are patches, not objects.
     pub(super) patch_files: BTreeSet<String>,
@@ -141,9 +141,6 @@ impl Overlays {
             }
             overlays.by_folder.insert(Arc::clone(&facts.folder), Kustomization { facts, patches });
         }
-        for folders in overlays.listed_by.values_mut() {
-            folders.sort_unstable();
-        }
         overlays
     }
 
@@ -184,13 +181,14 @@ impl Overlays {
         if found.len() >= MAX_VARIANTS {
             return;
         }
-        let above: Vec<&Arc<str>> = self
+        let mut above: Vec<&Arc<str>> = self
             .listed_by
             .get(listed)
             .into_iter()
             .flatten()
             .filter(|folder| !seen.contains(folder))
             .collect();
+        above.sort_unstable();
         if above.is_empty() || seen.len() >= MAX_DEPTH {
             found.insert(so_far.clone());
             return;

@@ -25,13 +25,16 @@ pub(in crate::infra) struct Files<'r> {
     trial: Option<&'r Trial>,
 }
 
+/// A rendering, or why there is none.
+type Rendered = Result<Rc<Rendering>, String>;
+
 /// What one trial has asked so far.
 #[derive(Debug, Default)]
 pub(in crate::infra) struct Trial {
     /// Paths, be there a file or not.
     read: RefCell<BTreeSet<String>>,
     /// What the files as they are make of a file, by the root's folder.
-    rendered: RefCell<BTreeMap<(String, String), Result<Rc<Rendering>, String>>>,
+    rendered: RefCell<BTreeMap<(String, String), Rendered>>,
 }
 
 impl Trial {
@@ -61,7 +64,7 @@ impl<'r> Files<'r> {
     }
 
     /// As [`render`] for one file of a root.
-    pub(super) fn rendered(&self, folder: &str, only: &str) -> Result<Rc<Rendering>, String> {
+    pub(super) fn rendered(&self, folder: &str, only: &str) -> Rendered {
         let Some(trial) = self.trial.filter(|_| self.edited.is_empty()) else {
             return render(self, folder, Some(only)).map(Rc::new);
         };
