@@ -39,14 +39,15 @@ impl Entry {
 /// Every entry of a tree, folders included, by path.
 pub(super) type Listing = BTreeMap<String, Entry>;
 
-/// Ids of the files to read, by path; the others are named in `tree.skipped`.
-pub(super) fn wanted(listing: &Listing, tree: &mut Tree) -> BTreeMap<String, String> {
-    let mut wanted = BTreeMap::new();
+/// Ids of the files to read, by path; the others are named in `tree.skipped`. The entries come in the order of paths.
+pub(super) fn wanted(
+    entries: impl IntoIterator<Item = (String, Entry)>,
+    tree: &mut Tree,
+) -> BTreeMap<String, String> {
     let mut total = 0;
-    for (path, entry) in listing {
+    let mut why_not = |path: &str, entry: &Entry| {
         let size = entry.size.unwrap_or_default();
-        let why = match entry.mode.as_str() {
-            "040000" => continue,
+        Some(match entry.mode.as_str() {
             _ if path.contains(char::REPLACEMENT_CHARACTER) => "its name is not UTF-8".to_owned(),
             "120000" => "a symlink, which is never followed".to_owned(),
             "160000" => "a submodule, which lives in another repository".to_owned(),
@@ -56,14 +57,19 @@ pub(super) fn wanted(listing: &Listing, tree: &mut Tree) -> BTreeMap<String, Str
             }
             "100644" | "100755" => {
                 total += size;
-                wanted.insert(path.clone(), entry.id.clone());
-                continue;
+                return None;
             }
             mode => format!("an entry of mode {mode}"),
-        };
-        tree.skipped.insert(path.clone(), why);
+        })
+    };
+    let mut wanted = Vec::new();
+    for (path, entry) in entries.into_iter().filter(|(_, entry)| !entry.is_folder()) {
+        match why_not(&path, &entry) {
+            Some(why) => drop(tree.skipped.insert(path, why)),
+            None => wanted.push((path, entry.id)),
+        }
     }
-    wanted
+    wanted.into_iter().collect()
 }
 
 /// Takes out of `tree` what was read and is of no use: pointers to content that is elsewhere, and files whose listing

@@ -4,7 +4,7 @@
 
 pub(super) mod remote;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -14,6 +14,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::content::{self, Entry, Listing};
 use super::{ForgeError, Tree};
+
+/// The most processes that read contents at once: one unpacks some 300,000 small files a second, and a machine that runs
+/// this has other work.
+const MOST_READERS: usize = 4;
+
+/// A process for fewer contents takes longer to start than it saves.
+const FEWEST_EACH: usize = 1_000;
+
+/// Bytes that a pipe holds on Linux.
+const PIPE: usize = 64 << 10;
 
 /// A git directory.
 #[derive(Clone, Debug)]
@@ -154,46 +164,83 @@ impl Git {
 
     /// Every entry below `tree`, with its folders, by path. Paths that are not UTF-8 are given as bytes would read.
     pub(super) fn entries(&self, tree: &str) -> Result<Listing, ForgeError> {
+        Ok(self.listed(tree)?.into_iter().collect())
+    }
+
+    /// As [`Git::entries`], in the order of paths.
+    fn listed(&self, tree: &str) -> Result<Vec<(String, Entry)>, ForgeError> {
         refuse_options(tree)?;
         let listing = self.ask(
             &["ls-tree", "-r", "-t", "-l", "-z", "--full-tree", "--end-of-options", tree],
             &[],
             None,
         )?;
-        let mut entries = BTreeMap::new();
+        let mut entries = Vec::new();
         for line in listing.split(|byte| *byte == 0).filter(|line| !line.is_empty()) {
             let line = String::from_utf8_lossy(line);
             let (facts, path) = line.split_once('\t').ok_or_else(|| strange("ls-tree", &line))?;
-            let mut words = facts.split_whitespace();
+            let mut words = facts.split_ascii_whitespace();
             let (Some(mode), Some(_), Some(id), Some(size)) =
                 (words.next(), words.next(), words.next(), words.next())
             else {
                 return Err(strange("ls-tree", &line));
             };
             let entry = Entry { mode: mode.to_owned(), id: id.to_owned(), size: size.parse().ok() };
-            entries.insert(path.to_owned(), entry);
+            entries.push((path.to_owned(), entry));
         }
+        // Git has them in order but for folders beside files of a like name.
+        entries.sort_by(|(a, _), (b, _)| a.cmp(b));
         Ok(entries)
     }
 
     /// Every file at `commit` that can be read as text of ours, and what was left out.
     pub(super) fn tree(&self, commit: &str) -> Result<Tree, ForgeError> {
         let mut tree = Tree { commit: commit.to_owned(), ..Tree::default() };
-        let wanted = content::wanted(&self.entries(commit)?, &mut tree);
-        tree.files = self.blobs(&wanted)?;
+        let wanted = content::wanted(self.listed(commit)?, &mut tree);
+        tree.files = self.blobs(wanted)?;
         content::sort_out(&mut tree);
         Ok(tree)
     }
 
-    /// The content of many objects through one process, by the names they are asked under.
+    /// The content of many objects, by the names they are asked under. What stands under several names is read once.
     pub(super) fn blobs(
         &self,
-        ids: &BTreeMap<String, String>,
+        ids: BTreeMap<String, String>,
     ) -> Result<BTreeMap<String, Vec<u8>>, ForgeError> {
-        let mut found = BTreeMap::new();
-        if ids.is_empty() {
-            return Ok(found);
+        let (mut distinct, mut n_left): (Vec<&str>, Vec<usize>) = Default::default();
+        let mut numbers: HashMap<&str, usize> = HashMap::with_capacity(ids.len());
+        let mut asked = Vec::with_capacity(ids.len());
+        for id in ids.values() {
+            let number = *numbers.entry(id).or_insert_with(|| {
+                distinct.push(id);
+                n_left.push(0);
+                distinct.len() - 1
+            });
+            n_left[number] += 1;
+            asked.push(number);
         }
+        let most = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_READERS);
+        let size = distinct.len().div_ceil(most).max(FEWEST_EACH);
+        let parts = std::thread::scope(|scope| {
+            let parts = distinct.chunks(size).map(|part| scope.spawn(move || self.contents(part)));
+            let parts: Vec<_> = parts.collect();
+            let join = |part: std::thread::ScopedJoinHandle<'_, _>| {
+                part.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            parts.into_iter().map(join).collect::<Result<Vec<Vec<Vec<u8>>>, ForgeError>>()
+        })?;
+        let mut contents: Vec<Vec<u8>> = parts.into_iter().flatten().collect();
+        let named = ids.into_keys().zip(asked).map(|(path, number)| {
+            n_left[number] -= 1;
+            let last = n_left[number] == 0;
+            let content = &mut contents[number];
+            (path, if last { std::mem::take(content) } else { content.clone() })
+        });
+        Ok(named.collect())
+    }
+
+    /// The content of objects in their order, through one process.
+    fn contents(&self, ids: &[&str]) -> Result<Vec<Vec<u8>>, ForgeError> {
         let broken = |cause: std::io::Error| ForgeError::Failed {
             what: format!("cannot read objects of `{}`", self.directory.display()),
             cause: Some(Box::new(cause)),
@@ -206,22 +253,23 @@ impl Git {
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
         let mut child = command.spawn().map_err(broken)?;
-        let asked: String = ids.values().map(|id| format!("{id}\n")).collect();
+        let asked: String = ids.iter().flat_map(|id| [*id, "\n"]).collect();
         let feeder = feed(&mut child, Some(asked.into_bytes()));
-        let mut answers =
-            BufReader::new(child.stdout.take().ok_or_else(|| strange("cat-file", "no output"))?);
-        for (path, id) in ids {
-            let mut line = String::new();
+        let stdout = child.stdout.take().ok_or_else(|| strange("cat-file", "no output"))?;
+        let mut answers = BufReader::with_capacity(PIPE, stdout);
+        let (mut found, mut line) = (Vec::with_capacity(ids.len()), String::new());
+        for id in ids {
+            line.clear();
             answers.read_line(&mut line).map_err(broken)?;
             let size = line
-                .strip_prefix(id.as_str())
+                .strip_prefix(id)
                 .and_then(|rest| rest.trim().strip_prefix("blob "))
                 .and_then(|size| size.parse::<usize>().ok())
                 .ok_or_else(|| strange("cat-file", &line))?;
             let mut content = vec![0; size + 1];
             answers.read_exact(&mut content).map_err(broken)?;
             content.pop();
-            found.insert(path.clone(), content);
+            found.push(content);
         }
         drop(answers);
         drop(feeder.map(std::thread::JoinHandle::join));

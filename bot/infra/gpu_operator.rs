@@ -19,10 +19,10 @@ use super::repository::{Parsed, Repository};
 use super::text::yaml;
 
 /// Name of the MIG config map that the bot makes where there is none.
-const MIG_MAP: &str = "slicewright-mig-parted-config";
+pub(super) const MIG_MAP: &str = "slicewright-mig-parted-config";
 
 /// Name of the device plugin's config map that the bot makes where there is none: the one in NVIDIA's documentation.
-const PLUGIN_MAP: &str = "time-slicing-config";
+pub(super) const PLUGIN_MAP: &str = "time-slicing-config";
 
 /// The operator's own map. It reverts edits to it, so that a reference to it counts as none.
 pub(super) const OPERATORS_MAP: &str = "default-mig-parted-config";

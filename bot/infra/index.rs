@@ -11,8 +11,10 @@ use slicewright_core::inventory::Declared;
 use slicewright_core::plan::Plan;
 use slicewright_yaml::MAX_BYTES;
 
-use super::kustomize::Graph;
+use super::gpu_operator::{MIG_MAP, PLUGIN_MAP};
+use super::kustomize::{Facts, Graph, named};
 use super::repository::{Parsed, is_kustomization, is_plain_path};
+use super::trials::Trials;
 use super::{ChangeSet, Scope, Snapshot};
 
 /// The most nodes of parsed files that the next run takes over; a node has some 150 bytes.
@@ -22,7 +24,7 @@ const MAX_KEPT_NODES: usize = 1_000_000;
 const MAX_KEPT_BYTES: usize = 128 * 1024 * 1024;
 
 /// Texts that files are looked through for in every run. Others are searched for when somebody asks.
-const LIST: [&str; 19] = [
+const LIST: [&str; 21] = [
     "nvidia.com/",
     "nvidia.com~1",
     // As a parameter of Argo CD spells it.
@@ -43,6 +45,8 @@ const LIST: [&str; 19] = [
     "HorizontalPodAutoscaler",
     "ScaledObject",
     "PodDisruptionBudget",
+    MIG_MAP,
+    PLUGIN_MAP,
 ];
 
 static FINDERS: LazyLock<Vec<Finder<'static>>> = LazyLock::new(|| LIST.iter().map(Finder::new).collect());
@@ -55,6 +59,7 @@ pub struct Index {
     /// In the order of their paths.
     kept: Mutex<Vec<Arc<Known>>>,
     graph: Mutex<Option<Drawn>>,
+    pub(super) trials: Mutex<Trials>,
 }
 
 /// A graph and the files that it was made of.
@@ -72,6 +77,9 @@ pub(super) struct Known {
     /// A bit for each of [`LIST`].
     words: u32,
     parsed: OnceLock<Result<Arc<Parsed>, String>>,
+    /// As a kustomization.
+    names: OnceLock<Vec<Arc<str>>>,
+    facts: OnceLock<Option<Arc<Facts>>>,
 }
 
 impl Index {
@@ -119,15 +127,19 @@ impl Index {
         let files: Vec<_> = files.iter().map(|(_, known)| Arc::clone(known)).collect();
         let mut drawn = self.graph.lock().unwrap_or_else(PoisonError::into_inner);
         let deployers = Search::deployers();
-        // Of most files the paths alone count.
+        // Of most files the paths alone count, and of kustomizations what they name.
         let same = |(old, new): (&Arc<Known>, &Arc<Known>)| {
-            let listed = |known: &Known| is_kustomization(&known.path) || known.holds(&deployers);
-            Arc::ptr_eq(old, new) || (old.path == new.path && !listed(old) && !listed(new))
+            Arc::ptr_eq(old, new)
+                || (old.path == new.path
+                    && !old.holds(&deployers)
+                    && !new.holds(&deployers)
+                    && (!is_kustomization(&new.path) || old.names() == new.names()))
         };
-        if let Some(Drawn { from, graph }) = drawn.as_ref()
+        if let Some(Drawn { from, graph }) = drawn.as_mut()
             && from.len() == files.len()
             && from.iter().zip(&files).all(same)
         {
+            *from = files;
             return Arc::clone(graph);
         }
         let graph = Arc::new(draw());
@@ -141,7 +153,14 @@ impl Known {
         let found =
             |(n, finder): (usize, &Finder<'_>)| u32::from(finder.find(text.as_bytes()).is_some()) << n;
         let words = FINDERS.iter().enumerate().map(found).sum();
-        Self { path: path.to_owned(), text: text.to_owned(), words, parsed: OnceLock::new() }
+        Self {
+            path: path.to_owned(),
+            text: text.to_owned(),
+            words,
+            parsed: OnceLock::new(),
+            names: OnceLock::new(),
+            facts: OnceLock::new(),
+        }
     }
 
     pub(super) fn text(&self) -> &str {
@@ -151,6 +170,18 @@ impl Known {
     /// The documents of the file, parsed when somebody asks for the first time.
     pub(super) fn parsed(&self) -> &Result<Arc<Parsed>, String> {
         self.parsed.get_or_init(|| Parsed::new(&self.text).map(Arc::new))
+    }
+
+    /// Of a kustomization: what it names as if it were a file or a folder, from the repository's root.
+    pub(super) fn names(&self) -> &[Arc<str>] {
+        self.names.get_or_init(|| named(self))
+    }
+
+    /// Of a kustomization: what it says by itself. `None`: it is none that can be read.
+    pub(super) fn facts(&self) -> Option<&Arc<Facts>> {
+        let read =
+            || self.parsed().as_ref().ok().and_then(|parsed| Facts::new(&self.path, parsed)).map(Arc::new);
+        self.facts.get_or_init(read).as_ref()
     }
 
     /// Whether the text holds one of the words.
@@ -221,3 +252,6 @@ pub(super) fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R 
         done
     })
 }
+
+#[cfg(test)]
+mod tests;

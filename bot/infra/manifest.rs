@@ -10,13 +10,14 @@ use slicewright_yaml::{Node, Step};
 use super::draft::Draft;
 use super::format::{Edition, Format, Reading};
 use super::helm_template::{self, helm_chart};
-use super::index::{Search, in_parallel};
+use super::index::Search;
 use super::kinds::{self, Carrier, Surge};
-use super::kustomize::{self, Rendered, Variant};
+use super::kustomize::{self, Files, Rendered, Variant};
 use super::labels::{Labels, Side};
 use super::memory_flags::memory_flags;
 use super::repository::{Object, Parsed, Repository};
 use super::serving_runtime;
+use super::trials;
 use super::walk::{self, At};
 use super::workload_edit::{Wish, by_hand};
 
@@ -31,7 +32,7 @@ pub(super) const PRODUCT: &str = "nvidia.com/gpu.product";
 pub(super) struct Manifests;
 
 /// One declaration of a workload that asks for a GPU.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Finding {
     pub(super) path: String,
     pub(super) object: Object,
@@ -80,12 +81,12 @@ impl Format for Manifests {
         let ignored_namespaces = ignored_namespaces(repository);
         let findings = findings(repository);
         // Every one is tried, which takes most of the time.
-        for declarations in in_parallel(&findings, |finding| declarations(repository, finding)) {
-            for (id, mut declared) in declarations.workloads {
-                declared.ignored |= ignored_namespaces.contains(&id.namespace);
-                reading.add(id, declared);
+        for declarations in trials::tried(repository, findings, declarations) {
+            for (id, declared) in &declarations.workloads {
+                let ignored = declared.ignored || ignored_namespaces.contains(&id.namespace);
+                reading.add(id.clone(), DeclaredWorkload { ignored, ..declared.clone() });
             }
-            declarations.notes.into_iter().for_each(|note| reading.unmatched(note));
+            declarations.notes.iter().for_each(|note| reading.unmatched(note.clone()));
         }
         kustomize::notes(repository).into_iter().for_each(|note| reading.unmatched(note));
         serving_runtime::read(repository, reading);
@@ -119,13 +120,15 @@ impl Format for Manifests {
 }
 
 /// What one finding declares.
-#[derive(Default)]
-struct Declarations {
+#[derive(Debug, Default)]
+pub(super) struct Declarations {
     workloads: Vec<(WorkloadId, DeclaredWorkload)>,
     notes: Vec<String>,
 }
 
-fn declarations(repository: &Repository<'_>, finding: &Finding) -> Declarations {
+/// What one finding declares, by trying. All that counts is the finding, which paths there are and are the cluster's, the
+/// graph, and the texts that `files` are asked for.
+fn declarations(files: &Files<'_>, finding: &Finding) -> Declarations {
     let mut found = Declarations::default();
     let place = &finding.declared.place;
     let name = format!("{} `{}`", finding.object.kind, finding.object.name);
@@ -149,12 +152,12 @@ fn declarations(repository: &Repository<'_>, finding: &Finding) -> Declarations 
             continue;
         };
         let mut declared = finding.declared.clone();
-        let refused = match kustomize::rendered(repository, &finding.path, &finding.object, variant) {
-            Rendered::AsWritten => refusal(repository, finding, finding, variant),
+        let refused = match kustomize::rendered(files, &finding.path, &finding.object, variant) {
+            Rendered::AsWritten => refusal(files, finding, finding, variant),
             Rendered::NoGpu => continue,
             Rendered::Unknown(why) => Some(why),
             Rendered::Pods(pods) => {
-                let refused = refusal(repository, finding, &pods, variant);
+                let refused = refusal(files, finding, &pods, variant);
                 let place = Some(pods.declared.place).filter(|place| !place.is_empty());
                 declared = DeclaredWorkload {
                     place: place.unwrap_or(declared.place),
@@ -485,7 +488,7 @@ pub(super) fn rolling(surge: Surge, replicas: Option<u32>) -> Option<u32> {
 
 /// Why one variant of a finding cannot be edited, told by trying. `pods` is what is rendered of it.
 pub(super) fn refusal(
-    repository: &Repository<'_>,
+    files: &Files<'_>,
     finding: &Finding,
     pods: &Finding,
     variant: &Variant,
@@ -510,7 +513,7 @@ pub(super) fn refusal(
     let pin = BTreeMap::new();
     resources.into_iter().find_map(|from| {
         let wish = Wish { from, to: "nvidia.com/mig-0g.0gb", count: None, pin: &pin };
-        kustomize::edit(repository, &BTreeMap::new(), finding, variant, &wish).err()
+        kustomize::edit_of(files, finding, variant, &wish).err()
     })
 }
 

@@ -16,6 +16,8 @@ mod kinds;
 
 mod manifest;
 
+mod trials;
+
 mod workload_edit;
 
 mod memory_flags;

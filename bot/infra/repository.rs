@@ -10,7 +10,7 @@ use slicewright_yaml::{MAX_BYTES, Node, RefusalKind, Step, Stream, Value};
 use super::deployed::{Deployed, Given, deployed, holds};
 use super::helm::Helm;
 use super::index::{Index, Known, Search, in_parallel};
-use super::kustomize::{Graph, Overlays, Variant};
+use super::kustomize::{Facts, Graph, Overlays, Variant};
 use super::walk::{self, At};
 use super::{Scope, Snapshot};
 
@@ -68,6 +68,8 @@ pub(super) struct Repository<'a> {
     pub(super) index: &'a Index,
     /// What is known of each of `all`.
     known: HashMap<&'a str, Arc<Known>>,
+    /// The scope's YAML files in their order.
+    yaml: Vec<(&'a str, &'a str, Arc<Known>)>,
     helm: OnceLock<Helm>,
 }
 
@@ -171,7 +173,6 @@ impl<'a> Repository<'a> {
     pub(super) fn new(snapshot: &'a Snapshot, scope: &'a Scope, index: &'a Index) -> Self {
         let found = index.texts(snapshot);
         let all: BTreeMap<_, _> = found.iter().map(|(path, text, _)| (*path, *text)).collect();
-        let known: HashMap<_, _> = found.into_iter().map(|(path, _, known)| (path, known)).collect();
         let Deployed { paths, mut notes, foreign, given } = deployed(&all, &scope.deployed_by);
         let in_scope = |path: &str| {
             let everything = scope.folders.is_empty() && scope.deployed_by.is_empty();
@@ -185,15 +186,19 @@ impl<'a> Repository<'a> {
             }
         }
         let (mut texts, mut unread): (Vec<(&str, &str)>, BTreeSet<&str>) = Default::default();
-        let mut read = all.iter().peekable();
+        let mut yaml = Vec::new();
+        let mut read = found.iter().peekable();
         for (path, bytes) in &snapshot.files {
-            let text = read.next_if(|(other, _)| **other == path).map(|(_, text)| *text);
+            let found = read.next_if(|(other, ..)| *other == path);
             if !in_scope(path) {
                 continue;
             }
-            let why = match text {
-                Some(text) if !text.starts_with(LFS_POINTER) => {
-                    texts.push((path, text));
+            let why = match found {
+                Some((path, text, known)) if !text.starts_with(LFS_POINTER) => {
+                    texts.push((*path, *text));
+                    if is_yaml(path) {
+                        yaml.push((*path, *text, Arc::clone(known)));
+                    }
                     continue;
                 }
                 Some(_) => "it is a Git LFS pointer".to_owned(),
@@ -214,12 +219,10 @@ impl<'a> Repository<'a> {
         let is_wanted = |known: &Known, text: &str| {
             known.holds(&signs) || (known.holds(&node) && holds_word(text, "Node"))
         };
-        let wanted = texts.iter().filter(|(path, text)| {
-            is_yaml(path)
-                && (is_kustomization(path) || known.get(*path).is_some_and(|known| is_wanted(known, text)))
-        });
-        let wanted = wanted.map(|(path, text)| (*path, *text)).collect();
-        let files = parse_all(wanted, &known);
+        let wanted =
+            yaml.iter().filter(|(path, text, known)| is_wanted(known, text) || is_kustomization(path));
+        let files = parse_all(wanted.collect());
+        let known = found.into_iter().map(|(path, _, known)| (path, known)).collect();
         for file in files.values() {
             if let Err(reason) = &file.parsed
                 && file.text.contains("nvidia.com/")
@@ -242,6 +245,7 @@ impl<'a> Repository<'a> {
             graph: OnceLock::new(),
             index,
             known,
+            yaml,
             helm: OnceLock::new(),
         }
     }
@@ -263,11 +267,11 @@ impl<'a> Repository<'a> {
     /// Parses the YAML files that hold one of `words` and were not parsed at first.
     pub(super) fn further(&self, words: &[&str]) -> BTreeMap<&'a str, File<'a>> {
         let search = Search::new(words);
-        let wanted =
-            self.texts.iter().map(|(path, text)| (*path, *text)).filter(|(path, _)| {
-                is_yaml(path) && !self.files.contains_key(path) && self.holds(path, &search)
-            });
-        parse_all(wanted.collect(), &self.known)
+        let wanted = self
+            .yaml
+            .iter()
+            .filter(|(path, _, known)| known.holds(&search) && !self.files.contains_key(path));
+        parse_all(wanted.collect())
     }
 
     /// Whether a file of the whole repository holds one of the words.
@@ -320,12 +324,22 @@ impl<'a> Repository<'a> {
     }
 
     /// Which kustomizations of the whole repository read which files.
-    pub(super) fn graph(&self) -> &Graph {
+    pub(super) fn graph(&self) -> &Arc<Graph> {
         self.graph.get_or_init(|| {
             let known = |path: &&'a str| Some((*path, self.known.get(path)?));
             let files: Vec<_> = self.all.keys().filter_map(known).collect();
             self.index.graph(&files, || Graph::new(&files, |path| self.known.contains_key(path)))
         })
+    }
+
+    /// What is known of a file of the whole repository.
+    pub(super) fn known(&self, path: &str) -> Option<&Arc<Known>> {
+        self.known.get(path)
+    }
+
+    /// What a kustomization of the whole repository says by itself. `None`: it is none that can be read.
+    pub(super) fn facts(&self, path: &str) -> Option<Arc<Facts>> {
+        self.known.get(path)?.facts().cloned()
     }
 
     /// A file of the whole repository, parsed once.
@@ -348,6 +362,12 @@ impl<'a> Repository<'a> {
 pub(super) fn is_protected(path: &str) -> bool {
     let first = path.split('/').next().unwrap_or_default();
     let last = path.rsplit('/').next().unwrap_or_default();
+    // Of most paths the first letters tell.
+    if ![first, last].iter().any(|name| name.starts_with(['.', 'a', 'A', 'b', 'B', 'c', 'C', 'j', 'J']))
+        && !path.contains("/.")
+    {
+        return false;
+    }
     PROTECTED.iter().any(|name| first.eq_ignore_ascii_case(name) || last.eq_ignore_ascii_case(name))
         || path.split('/').any(|part| part.eq_ignore_ascii_case(".git"))
 }
@@ -394,13 +414,10 @@ fn holds_word(text: &str, word: &str) -> bool {
     })
 }
 
-fn parse_all<'a>(
-    wanted: Vec<(&'a str, &'a str)>,
-    known: &HashMap<&'a str, Arc<Known>>,
-) -> BTreeMap<&'a str, File<'a>> {
-    let parsed = in_parallel(&wanted, |(path, _)| known.get(path).map(|known| known.parsed().clone()));
+fn parse_all<'a>(wanted: Vec<&(&'a str, &'a str, Arc<Known>)>) -> BTreeMap<&'a str, File<'a>> {
+    let parsed = in_parallel(&wanted, |(_, _, known)| known.parsed().clone());
     let files = wanted.into_iter().zip(parsed);
-    files.filter_map(|((path, text), parsed)| Some((path, File { path, text, parsed: parsed? }))).collect()
+    files.map(|((path, text, _), parsed)| (*path, File { path, text, parsed })).collect()
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use slicewright_core::ids::WorkloadId;
 
 use super::format::Reading;
+use super::kustomize::Files;
 use super::manifest::{findings, refusal};
 use super::repository::{File, Repository};
 use super::walk::{self, At};
@@ -23,6 +24,7 @@ pub(super) fn read(repository: &Repository<'_>, reading: &mut Reading) {
         return;
     }
     let users = users(repository);
+    let files = Files::new(repository, BTreeMap::new());
     for finding in runtimes {
         let (name, place) = (&finding.object.name, &finding.declared.place);
         let [variant] = finding.variants.as_slice() else {
@@ -47,7 +49,7 @@ pub(super) fn read(repository: &Repository<'_>, reading: &mut Reading) {
         let mut declared = finding.declared.clone();
         let names: Vec<String> = used_by.iter().map(|id| format!("`{id}`")).collect();
         declared.editable = match (used_by.len(), finding.auto_select) {
-            (1, false) => refusal(repository, &finding, &finding, variant).map_or(Ok(()), Err),
+            (1, false) => refusal(&files, &finding, &finding, variant).map_or(Ok(()), Err),
             (1, true) => Err(format!(
                 "KServe selects {KIND} `{name}` for other InferenceServices by itself (`autoSelect`): an edit could change \
                  them too"

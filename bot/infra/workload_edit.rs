@@ -72,15 +72,19 @@ pub(super) fn by_hand(
 
 /// Makes one workload ask for something else, or says why that cannot be done here.
 ///
-/// The result is read again: this workload must ask for the new resource everywhere, and every other workload of the
+/// `before` is what is read of the text. The result is read again: this workload must ask for the new resource everywhere, and every other workload of the
 /// file for what it asked for before.
-pub(super) fn apply(text: &str, finding: &Finding, wish: &Wish<'_>) -> Result<String, String> {
-    let before = Parsed::new(text)?;
+pub(super) fn apply(
+    before: &Parsed,
+    text: &str,
+    finding: &Finding,
+    wish: &Wish<'_>,
+) -> Result<String, String> {
     let now = before
         .objects
         .iter()
         .find(|object| object.document == finding.object.document && object.prefix == finding.object.prefix)
-        .and_then(|object| find(&finding.path, &before, object))
+        .and_then(|object| find(&finding.path, before, object))
         .ok_or_else(|| "it is no longer there".to_owned())?;
     let mut edits = Vec::new();
     if wish.from != wish.to {
@@ -128,7 +132,7 @@ pub(super) fn apply(text: &str, finding: &Finding, wish: &Wish<'_>) -> Result<St
         return Ok(text.to_owned());
     }
     let changed = write(text, finding.object.document, &edits)?;
-    check(&finding.path, &before, &changed, &finding.object, wish)?;
+    check(&finding.path, before, &changed, &finding.object, wish)?;
     Ok(changed)
 }
 

@@ -198,7 +198,7 @@ impl GitHub {
     pub(super) async fn whole_tree(&self, commit: &str) -> Result<Tree, ForgeError> {
         let listed = self.listed(commit).await?;
         let mut tree = Tree { commit: commit.to_owned(), ..Tree::default() };
-        let ids = wanted(&listed.entries, &mut tree);
+        let ids = wanted(Listing::clone(&listed.entries), &mut tree);
         let contents = contents::read(self, &self.target.repository, commit, &ids).await?;
         tree.files = contents.into_iter().map(|(path, content)| (path, content.to_vec())).collect();
         sort_out(&mut tree);

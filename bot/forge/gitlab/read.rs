@@ -115,7 +115,8 @@ impl GitLab {
             return Err(ForgeError::NotFound { what });
         }
         let mut tree = Tree { commit: commit.to_owned(), ..Tree::default() };
-        let wanted = content::wanted(&*self.listed(commit).await?, &mut tree);
+        let listing = self.listed(commit).await?;
+        let wanted = content::wanted(Listing::clone(&listing), &mut tree);
         let contents = contents::read(self, &self.target.repository, commit, &wanted).await?;
         tree.files = contents.into_iter().map(|(path, content)| (path, content.to_vec())).collect();
         content::sort_out(&mut tree);

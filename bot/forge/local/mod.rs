@@ -202,7 +202,7 @@ impl Local {
             found.commits = (self.git.log(main, &head)?.into_iter())
                 .map(|(id, emails)| FoundCommit { id, emails, ..FoundCommit::default() })
                 .collect();
-            let mut contents = self.git.blobs(&ids(&change.files))?;
+            let mut contents = self.git.blobs(ids(&change.files))?;
             found.changed = filled(change.files, |path| contents.remove(path));
             found.stale = change.stale;
             found.merged = is_merged(change.merged, &change.base, &head, noted.as_deref());

@@ -27,7 +27,17 @@ pub(in crate::infra) fn edit(
     variant: &Variant,
     wish: &Wish<'_>,
 ) -> Result<Edited, String> {
-    let files = Files { repository, edited: edited.clone() };
+    edit_of(&Files::new(repository, edited.clone()), finding, variant, wish)
+}
+
+/// As [`edit`], of these files.
+pub(in crate::infra) fn edit_of(
+    files: &Files<'_>,
+    finding: &Finding,
+    variant: &Variant,
+    wish: &Wish<'_>,
+) -> Result<Edited, String> {
+    let repository = files.repository;
     let graph = repository.graph();
     let Some(root) = &variant.root else {
         let users = graph.users(&finding.path);
@@ -38,8 +48,8 @@ pub(in crate::infra) fn edit(
                 listed(&users)
             ));
         }
-        let text = files.text(&finding.path).unwrap_or_default();
-        return Ok(BTreeMap::from([(finding.path.clone(), apply(text, finding, wish)?)]));
+        let (before, text) = (files.parsed(&finding.path)?, files.text(&finding.path).unwrap_or_default());
+        return Ok(BTreeMap::from([(finding.path.clone(), apply(&before, text, finding, wish)?)]));
     };
     let folder = parent(root).to_owned();
     let users = graph.users(&folder);
@@ -53,7 +63,7 @@ pub(in crate::infra) fn edit(
     if let Some(place) = graph.several(&folder) {
         return Err(format!("an ApplicationSet may apply `{root}` to more than one cluster (`{place}`)"));
     }
-    let before = render(&files, &folder, Some(&finding.path))?;
+    let before = files.rendered(&folder, &finding.path)?;
     let made = made_of(&before, &finding.path, &finding.object, variant)?;
     if let Some(place) = made.layers.iter().find_map(|layer| graph.patched(layer)) {
         return Err(format!("what applies the overlay patches its pods once more (`{place}`)"));
@@ -65,7 +75,7 @@ pub(in crate::infra) fn edit(
     if wanted == made.tree {
         return Ok(BTreeMap::new());
     }
-    let way = Way { files: &files, folder: &folder, users: &users, finding, variant, wanted: &wanted };
+    let way = Way { files, folder: &folder, users: &users, finding, variant, wanted: &wanted };
     let after = match way.in_base(&before, wish) {
         Some(outcome) => outcome?,
         None => way.in_overlay(wish)?,
@@ -186,7 +196,8 @@ impl<'r> Way<'_, 'r> {
         if !self.owns(path) {
             return None;
         }
-        match apply(self.files.text(path)?, self.finding, wish) {
+        let text = self.files.text(path)?;
+        match self.files.parsed(path).and_then(|before| apply(&before, text, self.finding, wish)) {
             Ok(changed) => {
                 let after = self.files.with(path, changed);
                 self.prove(before, &after, Some(path)).ok().map(|()| Ok(after))

@@ -26,7 +26,7 @@ pub(in crate::infra) struct Graph {
     /// Path of the kustomization, by folder without a slash at the end.
     folders: HashMap<String, String>,
     /// Folders whose kustomization names this file or folder.
-    readers: HashMap<String, BTreeSet<String>>,
+    readers: HashMap<Arc<str>, Vec<Arc<str>>>,
     /// Manifests of Flux and Argo CD that apply a folder.
     appliers: BTreeMap<String, BTreeSet<String>>,
     /// Where such a manifest patches what it applies, by folder.
@@ -54,14 +54,19 @@ impl Graph {
                 return Vec::new();
             }
             let folder = parent(path);
-            let mut targets = named(folder, known);
-            targets
-                .retain(|target| target != folder && (is_file(target) || graph.folders.contains_key(target)));
-            targets
+            let is_there = |target: &&Arc<str>| {
+                ***target != *folder && (is_file(target) || graph.folders.contains_key(&***target))
+            };
+            known.names().iter().filter(is_there).cloned().collect()
         });
         for ((path, _), targets) in kustomizations.iter().zip(read) {
+            let folder: Arc<str> = parent(path).into();
             for target in targets {
-                graph.readers.entry(target).or_default().insert(parent(path).to_owned());
+                let readers = graph.readers.entry(target).or_default();
+                // A kustomization may name a file twice.
+                if readers.last() != Some(&folder) {
+                    readers.push(Arc::clone(&folder));
+                }
             }
         }
         let (deployers, paths) = (Search::deployers(), Search::new(&["path"]));
@@ -124,7 +129,7 @@ impl Graph {
         let mut open = vec![path];
         while let Some(path) = open.pop() {
             for folder in self.readers.get(path).into_iter().flatten() {
-                if seen.insert(folder.as_str()) {
+                if seen.insert(&**folder) {
                     open.push(folder);
                 }
             }
@@ -137,22 +142,23 @@ impl Graph {
     pub(super) fn users(&self, path: &str) -> BTreeSet<String> {
         let mut found = BTreeSet::new();
         let mut seen = BTreeSet::new();
-        let mut open: Vec<String> = self.readers.get(path).into_iter().flatten().cloned().collect();
+        let mut open: Vec<&str> =
+            self.readers.get(path).into_iter().flatten().map(|folder| &**folder).collect();
         if is_kustomization(path) {
-            open.push(parent(path).to_owned());
+            open.push(parent(path));
         } else if self.folders.contains_key(path) {
-            open.push(path.to_owned());
+            open.push(path);
         }
         while let Some(folder) = open.pop() {
-            if !seen.insert(folder.clone()) {
+            if !seen.insert(folder) {
                 continue;
             }
-            let appliers = self.appliers.get(&folder);
-            let above = self.readers.get(&folder);
+            let appliers = self.appliers.get(folder);
+            let above = self.readers.get(folder);
             found.extend(appliers.into_iter().flatten().cloned());
-            open.extend(above.into_iter().flatten().cloned());
+            open.extend(above.into_iter().flatten().map(|folder| &**folder));
             if appliers.is_none() && above.is_none() {
-                found.extend(self.folders.get(&folder).cloned());
+                found.extend(self.folders.get(folder).cloned());
             }
         }
         found
@@ -160,12 +166,13 @@ impl Graph {
 }
 
 /// What a kustomization names as if it were a file or a folder, from the repository's root.
-fn named(folder: &str, kustomization: &Known) -> Vec<String> {
-    let mut found = Vec::new();
+pub(in crate::infra) fn named(kustomization: &Known) -> Vec<Arc<str>> {
+    let folder = parent(&kustomization.path);
+    let mut found: Vec<Arc<str>> = Vec::new();
     let mut read = |name: &str| {
         // Generators write `key=path`.
         let name = name.split_once('=').map_or(name, |(_, path)| path);
-        found.extend(resolve(folder, name));
+        found.extend(resolve(folder, name).map(Arc::from));
     };
     match kustomization.parsed() {
         Ok(parsed) => parsed.documents().for_each(|root| {

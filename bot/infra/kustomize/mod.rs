@@ -3,6 +3,8 @@
 
 mod graph;
 
+mod facts;
+
 mod layer;
 
 mod target;
@@ -21,14 +23,19 @@ mod edit;
 
 mod pods;
 
-pub(super) use edit::edit;
-pub(super) use graph::Graph;
+pub(super) use edit::{edit, edit_of};
+pub(super) use facts::Facts;
+pub(super) use graph::{Graph, named};
 pub(super) use pods::{Rendered, further, notes, own_patches, rendered, variants};
+pub(super) use render::{Files, Trial};
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Deref;
+use std::sync::Arc;
 
 use slicewright_yaml::Node;
 
+use super::index::in_parallel;
 use super::labels::{self, LabelEdit, Labels, Side};
 use super::repository::{Object, Parsed, Repository, is_kustomization};
 use super::walk;
@@ -43,29 +50,26 @@ const MAX_VARIANTS: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Overlays {
     /// By folder, without a slash at the end; the repository's root is empty.
-    by_folder: BTreeMap<String, Kustomization>,
+    by_folder: BTreeMap<Arc<str>, Kustomization>,
     /// Folders whose kustomization lists this file or folder.
-    listed_by: HashMap<String, BTreeSet<String>>,
+    listed_by: HashMap<Arc<str>, Vec<Arc<str>>>,
     /// Files that are patches, not objects.
     pub(super) patch_files: BTreeSet<String>,
 }
 
-/// One `kustomization.yaml`.
-#[derive(Debug, Default)]
+/// One `kustomization.yaml` with its patches.
+#[derive(Debug)]
 pub(super) struct Kustomization {
-    pub(super) path: String,
-    pub(super) namespace: Option<String>,
-    pub(super) resources: BTreeSet<String>,
-    prefix: String,
-    suffix: String,
-    components: Vec<String>,
+    facts: Arc<Facts>,
     patches: Vec<Patch>,
-    /// `commonLabels` and `labels`.
-    labels: Vec<LabelEdit>,
-    /// Helm charts that it renders: their lines and files of values.
-    charts: Vec<(usize, Option<String>)>,
-    /// Config maps that it makes, by name, with the line.
-    pub(super) config_maps: BTreeMap<String, usize>,
+}
+
+impl Deref for Kustomization {
+    type Target = Facts;
+
+    fn deref(&self) -> &Facts {
+        &self.facts
+    }
 }
 
 /// One patch for one target.
@@ -106,94 +110,38 @@ pub(super) struct Variant {
 impl Overlays {
     pub(super) fn new(repository: &Repository<'_>) -> Self {
         let mut overlays = Self::default();
-        let own = repository.texts.keys().filter(|path| is_kustomization(path));
-        let mut open: Vec<String> = own.map(|path| (*path).to_owned()).collect();
+        let own = repository.texts.keys().copied().filter(|path| is_kustomization(path));
+        let mut open: Vec<&str> = own.collect();
+        // What most of them say is read on all processors; below it is only looked up.
+        drop(in_parallel(&open, |path| repository.facts(path)));
         while let Some(path) = open.pop() {
-            let folder = parent(&path).to_owned();
-            if overlays.by_folder.contains_key(&folder) {
+            if overlays.by_folder.contains_key(parent(path)) {
                 continue;
             }
-            let Ok(parsed) = repository.parsed(&path) else { continue };
-            let Some(root) = parsed.root() else { continue };
-            let mut found = Kustomization { path: path.clone(), ..Kustomization::default() };
-            found.namespace = walk::text(root, "namespace").map(ToOwned::to_owned);
-            found.prefix = walk::text(root, "namePrefix").unwrap_or_default().to_owned();
-            found.suffix = walk::text(root, "nameSuffix").unwrap_or_default().to_owned();
-            for key in ["resources", "bases", "components"] {
-                for entry in root.get(key).into_iter().flat_map(|list| list.items()) {
-                    let Some(target) = entry.as_str().and_then(|text| resolve(&folder, text)) else {
-                        continue;
-                    };
-                    overlays.listed_by.entry(target.clone()).or_default().insert(folder.clone());
-                    // Bases may stand outside of the cluster's folders: they are read, and not edited.
-                    if let Some(base) = repository.graph().kustomization(&target) {
-                        open.push(base.to_owned());
-                    }
-                    if key == "components" {
-                        found.components.push(target);
-                    } else {
-                        found.resources.insert(target);
+            let Some(facts) = repository.facts(path) else { continue };
+            for target in &facts.listed {
+                let folders = overlays.listed_by.entry(Arc::clone(target)).or_default();
+                if folders.last() != Some(&facts.folder) {
+                    folders.push(Arc::clone(&facts.folder));
+                }
+                // Bases may stand outside of the cluster's folders: they are read, and not edited.
+                open.extend(repository.graph().kustomization(target));
+            }
+            let mut patches = Vec::new();
+            for entry in &facts.entries {
+                match entry {
+                    facts::Entry::Inline(inline) => patches.extend(inline.iter().cloned()),
+                    facts::Entry::File { path, target } => {
+                        if let Some(text) = repository.all.get(path.as_str()) {
+                            patches.extend(self::patches(text, path, Some(path), target));
+                        }
+                        overlays.patch_files.insert(path.clone());
                     }
                 }
             }
-            for entry in root.get("configMapGenerator").into_iter().flat_map(|list| list.items()) {
-                if let Some(name) = entry.get("name").and_then(|name| name.as_str()) {
-                    found.config_maps.insert(name.to_owned(), entry.line());
-                }
-            }
-            for chart in root.get("helmCharts").into_iter().flat_map(|list| list.items()) {
-                let values = walk::text(chart, "valuesFile").and_then(|name| resolve(&folder, name));
-                found.charts.push((chart.line(), values));
-            }
-            found.labels = labels::of_transformers(root);
-            overlays.read_patches(repository, root, &folder, &mut found);
-            overlays.by_folder.insert(folder, found);
+            overlays.by_folder.insert(Arc::clone(&facts.folder), Kustomization { facts, patches });
         }
         overlays
-    }
-
-    fn read_patches(
-        &mut self,
-        repository: &Repository<'_>,
-        root: Node<'_>,
-        folder: &str,
-        found: &mut Kustomization,
-    ) {
-        for key in ["patches", "patchesStrategicMerge", "patchesJson6902"] {
-            for entry in root.get(key).into_iter().flat_map(|list| list.items()) {
-                let target = entry.get("target");
-                let part =
-                    |key: &str| target.and_then(|target| target.get(key)).and_then(|node| node.as_str());
-                let told = Target {
-                    kind: part("kind").map(ToOwned::to_owned),
-                    name: part("name").map(ToOwned::to_owned),
-                    given: target.is_some(),
-                    vague: ["labelSelector", "annotationSelector", "group", "version", "namespace"]
-                        .iter()
-                        .any(|key| part(key).is_some()),
-                };
-                let text = entry.as_str().or_else(|| entry.get("path").and_then(|path| path.as_str()));
-                let inline = entry.get("patch").and_then(|patch| patch.as_str());
-                match (inline, text) {
-                    (Some(patch), _) => {
-                        let place = format!("{}:{}", found.path, entry.line());
-                        found.patches.extend(patches(patch, &place, None, &told));
-                    }
-                    (None, Some(text)) if text.contains('\n') => {
-                        let place = format!("{}:{}", found.path, entry.line());
-                        found.patches.extend(patches(text, &place, None, &told));
-                    }
-                    (None, Some(text)) => {
-                        let Some(path) = resolve(folder, text) else { continue };
-                        if let Some(patch) = repository.all.get(path.as_str()) {
-                            found.patches.extend(patches(patch, &path, Some(&path), &told));
-                        }
-                        self.patch_files.insert(path);
-                    }
-                    (None, None) => {}
-                }
-            }
-        }
     }
 
     /// The kustomization of a folder (without a slash at the end).
@@ -227,19 +175,20 @@ impl Overlays {
         listed: &str,
         object: &Object,
         so_far: &Variant,
-        seen: &mut Vec<String>,
+        seen: &mut Vec<Arc<str>>,
         found: &mut BTreeSet<Variant>,
     ) {
         if found.len() >= MAX_VARIANTS {
             return;
         }
-        let above: Vec<&String> = self
+        let mut above: Vec<&Arc<str>> = self
             .listed_by
             .get(listed)
             .into_iter()
             .flatten()
             .filter(|folder| !seen.contains(folder))
             .collect();
+        above.sort_unstable();
         if above.is_empty() || seen.len() >= MAX_DEPTH {
             found.insert(so_far.clone());
             return;
@@ -251,7 +200,7 @@ impl Overlays {
             // brings itself meets those after it.
             let after = step.components.iter().position(|component| component == listed);
             let components = step.components.iter().skip(after.map_or(0, |at| at + 1));
-            let components = components.filter_map(|component| self.by_folder.get(component));
+            let components = components.filter_map(|component| self.by_folder.get(component.as_str()));
             for kustomization in components.chain([step]) {
                 let name = next.name.clone();
                 for patch in kustomization.patches.iter().filter(|patch| patch.meets(object, &name)) {
@@ -269,7 +218,7 @@ impl Overlays {
             }
             next.rendered = (next.name.clone(), next.namespace.clone());
             next.root = Some(step.path.clone());
-            seen.push(folder.clone());
+            seen.push(Arc::clone(folder));
             self.climb(folder, object, &next, seen, found);
             seen.pop();
         }
@@ -306,6 +255,7 @@ impl Patch {
     }
 }
 
+#[derive(Debug)]
 struct Target {
     kind: Option<String>,
     name: Option<String>,
@@ -388,6 +338,13 @@ pub(super) fn parent(path: &str) -> &str {
 pub(super) fn resolve(folder: &str, relative: &str) -> Option<String> {
     if is_remote(relative) || relative.starts_with('/') {
         return None;
+    }
+    // Most name a file beside them.
+    if !matches!(relative, "" | "." | "..")
+        && !relative.contains('/')
+        && folder.split('/').all(|part| !part.is_empty())
+    {
+        return Some(format!("{folder}/{relative}"));
     }
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in relative.split('/') {

@@ -42,14 +42,14 @@ pub(in crate::infra) fn variants(repository: &Repository<'_>, path: &str, object
 
 /// Renders one variant of an object.
 pub(in crate::infra) fn rendered(
-    repository: &Repository<'_>,
+    files: &Files<'_>,
     path: &str,
     object: &Object,
     variant: &Variant,
 ) -> Rendered {
     let Some(root) = &variant.root else { return Rendered::AsWritten };
-    let files = Files { repository, edited: BTreeMap::new() };
-    let made = match render(&files, parent(root), Some(path))
+    let made = match files
+        .rendered(parent(root), path)
         .and_then(|rendering| made_of(&rendering, path, object, variant).cloned())
     {
         Ok(made) => made,
@@ -59,7 +59,7 @@ pub(in crate::infra) fn rendered(
     let Some(mut finding) = parsed.objects.first().and_then(|object| find(root, &parsed, object)) else {
         return Rendered::NoGpu;
     };
-    let patched = made.touches.iter().rev().find_map(|touch| gpu_place(&files, touch));
+    let patched = made.touches.iter().rev().find_map(|touch| gpu_place(files, touch));
     finding.declared.place = patched.unwrap_or_default();
     // Every line is that of the rendered object, which is nowhere.
     finding.declared.pinned = finding.declared.pinned.map(|rule| rule.replace(&format!("{root}:1"), root));
@@ -115,7 +115,8 @@ pub(in crate::infra) fn further(repository: &Repository<'_>, known: &[Finding]) 
                 variants.retain(|variant| variant.patched.is_some());
             }
             let mut finding = own;
-            variants.retain(|variant| match rendered(repository, path, object, variant) {
+            let files = Files::new(repository, BTreeMap::new());
+            variants.retain(|variant| match rendered(&files, path, object, variant) {
                 Rendered::Pods(pods) => {
                     finding.get_or_insert(*pods);
                     true
@@ -140,7 +141,7 @@ pub(in crate::infra) fn own_patches(
     variant: &Variant,
 ) -> Vec<(String, String)> {
     let Some(root) = &variant.root else { return Vec::new() };
-    let files = Files { repository, edited: edited.clone() };
+    let files = Files::new(repository, edited.clone());
     let Ok(rendering) = render(&files, parent(root), Some(&finding.path)) else { return Vec::new() };
     let Ok(made) = made_of(&rendering, &finding.path, &finding.object, variant) else { return Vec::new() };
     let name = patch_name(&finding.object.kind, &finding.object.name);
@@ -158,7 +159,7 @@ pub(in crate::infra) fn own_patches(
 
 /// What of the cluster's kustomizations stays unseen, as sentences.
 pub(in crate::infra) fn notes(repository: &Repository<'_>) -> Vec<String> {
-    let files = Files { repository, edited: BTreeMap::new() };
+    let files = Files::new(repository, BTreeMap::new());
     let mut notes = Vec::new();
     for kustomization in repository.overlays().all() {
         let path = kustomization.path.as_str();

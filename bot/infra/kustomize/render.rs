@@ -1,6 +1,8 @@
 //! What Kustomize makes of a root, as far as pods go: the objects it renders, with the patches that each of them met.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use slicewright_yaml::Step;
@@ -17,13 +19,66 @@ const MAX_OBJECTS: usize = 20_000;
 
 /// The repository's files with some of them edited.
 #[derive(Clone, Debug)]
-pub(super) struct Files<'r> {
+pub(in crate::infra) struct Files<'r> {
     pub(super) repository: &'r Repository<'r>,
     pub(super) edited: BTreeMap<String, String>,
+    trial: Option<&'r Trial>,
+}
+
+/// A rendering, or why there is none.
+type Rendered = Result<Rc<Rendering>, String>;
+
+/// What one trial has asked so far.
+#[derive(Debug, Default)]
+pub(in crate::infra) struct Trial {
+    /// Paths, be there a file or not.
+    read: RefCell<BTreeSet<String>>,
+    /// What the files as they are make of a file, by the root's folder.
+    rendered: RefCell<BTreeMap<(String, String), Rendered>>,
+}
+
+impl Trial {
+    /// Every path whose text was asked for, be there a file or not.
+    pub(in crate::infra) fn read(self) -> BTreeSet<String> {
+        self.read.into_inner()
+    }
 }
 
 impl<'r> Files<'r> {
+    pub(in crate::infra) fn new(repository: &'r Repository<'r>, edited: BTreeMap<String, String>) -> Self {
+        Self { repository, edited, trial: None }
+    }
+
+    /// The files as they are, with a note of each whose text is asked for.
+    pub(in crate::infra) fn noted(repository: &'r Repository<'r>, trial: &'r Trial) -> Self {
+        Self { repository, edited: BTreeMap::new(), trial: Some(trial) }
+    }
+
+    fn note(&self, path: &str) {
+        if let Some(trial) = self.trial {
+            let mut read = trial.read.borrow_mut();
+            if !read.contains(path) {
+                read.insert(path.to_owned());
+            }
+        }
+    }
+
+    /// As [`render`] for one file of a root.
+    pub(super) fn rendered(&self, folder: &str, only: &str) -> Rendered {
+        let Some(trial) = self.trial.filter(|_| self.edited.is_empty()) else {
+            return render(self, folder, Some(only)).map(Rc::new);
+        };
+        let key = (folder.to_owned(), only.to_owned());
+        if let Some(known) = trial.rendered.borrow().get(&key) {
+            return known.clone();
+        }
+        let made = render(self, folder, Some(only)).map(Rc::new);
+        trial.rendered.borrow_mut().insert(key, made.clone());
+        made
+    }
+
     pub(super) fn text(&self, path: &str) -> Option<&str> {
+        self.note(path);
         self.edited.get(path).map(String::as_str).or_else(|| self.repository.all.get(path).copied())
     }
 
@@ -39,7 +94,7 @@ impl<'r> Files<'r> {
     pub(super) fn with(&self, path: &str, text: String) -> Self {
         let mut edited = self.edited.clone();
         edited.insert(path.to_owned(), text);
-        Self { repository: self.repository, edited }
+        Self { repository: self.repository, edited, trial: self.trial }
     }
 
     pub(super) fn parsed(&self, path: &str) -> Result<Arc<Parsed>, String> {
