@@ -150,13 +150,16 @@ fn edit_with(snapshot: &Snapshot, scope: &Scope, plan: &Plan, index: &Index) -> 
     make(&edition, configs, &mut draft);
     let (pins, others): (Vec<&Change>, Vec<&Change>) =
         others.into_iter().partition(|change| matches!(change, Change::PinWorkload { .. }));
-    // A label that names a config which is nowhere puts its node into `failed`: nothing goes before the config. Nor does
+    // A label that names a config which is nowhere puts its node into `failed`, and pods that select a node pool which is
+    // nowhere wait for ever: nothing goes before the config or the pool. Nor does
     // a label go before the selectors that say who may be on its node.
     let waits_for = if draft.has_manual() {
+        let new_pool = plan.changes.iter().any(|change| matches!(change, Change::AddNodePool { .. }));
+        let first = if new_pool { POOL_FIRST } else { CONFIG_FIRST };
         for change in &pins {
-            draft.manual(left_over(change, CONFIG_FIRST.to_owned()));
+            draft.manual(left_over(change, first.to_owned()));
         }
-        Some(CONFIG_FIRST)
+        Some(first)
     } else {
         (!bind(&edition, &pins, &mut draft)).then_some(SELECTORS_FIRST)
     };
@@ -179,6 +182,8 @@ fn edit_with(snapshot: &Snapshot, scope: &Scope, plan: &Plan, index: &Index) -> 
 const MOST_NAMED: usize = 5;
 
 const CONFIG_FIRST: &str = "the configuration that it needs has to be made by hand first";
+
+const POOL_FIRST: &str = "the node pool that it needs has to be made by hand first";
 
 const SELECTORS_FIRST: &str = "the node selectors of all pods that share cards have to be there first, and one of them \
                                has to be set by hand";
@@ -207,7 +212,13 @@ fn bind(edition: &Edition<'_>, pins: &[&Change], draft: &mut Draft<'_>) -> bool 
 
 /// The change defines what others name.
 fn is_config(change: &Change) -> bool {
-    matches!(change, Change::SetMigConfig { .. } | Change::SetPluginConfig { .. })
+    match change {
+        Change::SetMigConfig { .. } | Change::SetPluginConfig { .. } | Change::AddNodePool { .. } => true,
+        Change::LabelNodes { .. }
+        | Change::LabelGroup { .. }
+        | Change::SetWorkloadResource { .. }
+        | Change::PinWorkload { .. } => false,
+    }
 }
 
 /// Lets every format make what it can; the rest is for people.
@@ -292,6 +303,9 @@ fn left_over(change: &Change, why: String) -> ManualChange {
             group: group.as_ref(),
         }
         .by_hand(None, why, None),
+        Change::AddNodePool { group, name, cards, keeps_old } => {
+            node_groups::NewPool { group, name, cards, keeps_old: *keeps_old }.by_hand(None, why, None)
+        }
         Change::SetMigConfig { name, .. } => {
             ManualChange { what: format!("Add the MIG layout `{name}`"), why, text: String::new() }
         }

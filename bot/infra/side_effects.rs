@@ -99,7 +99,7 @@ impl<'a> Reach<'a> {
                     reach.workloads.insert(edition.written_as(workload));
                     reach.namespaces.insert(&workload.namespace);
                 }
-                Change::SetMigConfig { .. } => reach.mig = true,
+                Change::SetMigConfig { .. } | Change::AddNodePool { .. } => reach.mig = true,
                 Change::SetPluginConfig { .. } => reach.sharing = true,
                 Change::LabelNodes { key, .. } | Change::LabelGroup { key, .. } => {
                     reach.mig |= key == "nvidia.com/mig.config";
@@ -318,6 +318,7 @@ impl<'a> Reach<'a> {
                 | Change::SetMigConfig { .. }
                 | Change::SetPluginConfig { .. }
                 | Change::LabelGroup { .. }
+                | Change::AddNodePool { .. }
                 | Change::LabelNodes { .. } => None,
             })
             .collect();
@@ -355,6 +356,7 @@ impl<'a> Reach<'a> {
                     (key, value, previous.iter().map(String::as_str).collect(), "in the whole node group")
                 }
                 Change::LabelGroup { .. }
+                | Change::AddNodePool { .. }
                 | Change::SetMigConfig { .. }
                 | Change::SetPluginConfig { .. }
                 | Change::SetWorkloadResource { .. }
