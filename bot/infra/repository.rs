@@ -62,7 +62,7 @@ pub(super) struct Repository<'a> {
     /// Objects in these files that are other clusters', by path and line.
     foreign: BTreeSet<(String, usize)>,
     /// What whoever deploys a folder gives to its objects, by folder.
-    given: BTreeMap<String, Given>,
+    given: BTreeMap<String, BTreeSet<Given>>,
     overlays: OnceLock<Overlays>,
     graph: OnceLock<Arc<Graph>>,
     pub(super) index: &'a Index,
@@ -296,22 +296,35 @@ impl<'a> Repository<'a> {
         self.as_deployed(path, self.overlays().variants(path, object))
     }
 
-    /// These variants of an object with the names and namespaces that whoever deploys them gives.
-    pub(super) fn as_deployed(&self, path: &str, mut variants: Vec<Variant>) -> Vec<Variant> {
-        for variant in variants.iter_mut().filter(|_| !self.given.is_empty()) {
+    /// These variants of an object with the names and namespaces that whoever deploys them gives: one each for everybody
+    /// who deploys the folder.
+    pub(super) fn as_deployed(&self, path: &str, variants: Vec<Variant>) -> Vec<Variant> {
+        if self.given.is_empty() {
+            return variants;
+        }
+        let mut found: Vec<Variant> = Vec::new();
+        for variant in variants {
             let root = variant.root.as_deref().unwrap_or(path);
             let folders = root.match_indices('/').map(|(at, _)| &root[..=at]).chain(["/"]);
             let longest = folders
                 .filter_map(|folder| Some((folder.len(), self.given.get(folder)?)))
                 .max_by_key(|(n, _)| *n);
-            if let Some((_, given)) = longest {
+            let Some((_, given)) = longest else {
+                found.push(variant);
+                continue;
+            };
+            for given in given {
+                let mut variant = variant.clone();
                 variant.name = format!("{}{}{}", given.prefix, variant.name, given.suffix);
                 if given.all || variant.namespace.is_none() {
                     variant.namespace = given.namespace.clone().or(variant.namespace.take());
                 }
+                if !found.contains(&variant) {
+                    found.push(variant);
+                }
             }
         }
-        variants
+        found
     }
 
     /// Texts outside of the scope, by path; never edited.

@@ -38,6 +38,9 @@ pub(in crate::infra) fn edit(
                 listed(&users)
             ));
         }
+        if let Some(why) = graph.applied_twice(&finding.path) {
+            return Err(why);
+        }
         let text = files.text(&finding.path).unwrap_or_default();
         return Ok(BTreeMap::from([(finding.path.clone(), apply(text, finding, wish)?)]));
     };

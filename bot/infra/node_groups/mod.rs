@@ -336,7 +336,7 @@ impl<'a> Objects<'a> {
         let roots: BTreeSet<String> =
             variants.iter().filter_map(|one| one.root.as_ref()).map(|root| format!("`{root}`")).collect();
         let patch = variants.iter().find_map(|variant| variant.patched.as_ref());
-        let why = match (patch, variants.len()) {
+        let why = match (patch, roots.len()) {
             (Some(patch), _) => Some(format!("the patch at `{patch}` speaks about it too")),
             (None, 0 | 1) => shared::users(self.repository, one.file.path),
             (None, _) => {
