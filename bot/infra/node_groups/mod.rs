@@ -9,6 +9,8 @@ mod karpenter;
 
 mod cluster_api;
 
+mod topology;
+
 mod nfd;
 
 mod terraform;
@@ -114,7 +116,7 @@ fn settle(edition: &Edition<'_>, objects: &Objects<'_>, label: &Label<'_>, draft
     let (mut found, nearly) = match label.group {
         Some(group) => match group.kind {
             NodeGroupKind::Karpenter => (karpenter::find(objects, label, &group.name), Vec::new()),
-            NodeGroupKind::ClusterApi => (cluster_api::find(objects, label, group), Vec::new()),
+            NodeGroupKind::ClusterApi => cluster_api::find(objects, label, group),
             NodeGroupKind::Eks | NodeGroupKind::Gke | NodeGroupKind::Aks => {
                 terraform::find(edition.repository, label, group)
             }

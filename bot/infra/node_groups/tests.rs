@@ -76,6 +76,27 @@ fn what_is_refused_comes_with_the_text_of_its_own_language() {
       "nvidia.com/mig.config" = "all-2g.10gb"
     }
     "#);
+    insta::assert_snapshot!(by_hand("cluster-api-topology-that-nobody-copies"), @r"
+    # in `gpu` of the Cluster's `spec.topology.workers`
+    metadata:
+      labels:
+        nvidia.com/mig.config: all-2g.10gb
+    # and, where it is not there yet, an argument of Cluster API's controller
+    --additional-sync-machine-labels=nvidia.com/mig.config
+    ");
+    insta::assert_snapshot!(by_hand("cluster-api-topology-beside"), @r"
+    # a further entry of `machineDeployments`
+    - class: gpu-worker
+      name: gpu-mig
+      replicas: 4 # two racks
+      metadata:
+        labels:
+          nvidia.com/mig.config: all-2g.10gb
+      variables:
+        overrides:
+          - name: flavour
+            value: dgx
+    ");
     insta::assert_snapshot!(by_hand("cluster-api-machine-pool"), @r"
     # the kubelet of these machines must be started with
     --node-labels=nvidia.com/mig.config=all-2g.10gb
@@ -131,6 +152,7 @@ const CASES: &[&str] = &[
     "nfd-rule",
     "cluster-api",
     "cluster-api-listed-options",
+    "cluster-api-topology",
     "eks-module",
     "gke-module",
     "aks",
