@@ -254,7 +254,9 @@ fn may_edit(edition: &Edition<'_>, change: &Change, draft: &mut Draft<'_>) -> bo
             Err(why) => {
                 let mut manual = workload_edit::by_hand(workload, Some(&found.place), &wish, why.clone());
                 let written = edition.written_as(workload);
-                if let Some(text) = helm::text_by_hand(edition.repository, &written, &wish) {
+                let of_release = || helm::text_by_hand(edition.repository, &written, &wish);
+                let of_template = || helm_template::text_by_hand(edition.repository, &found.place, &wish);
+                if let Some(text) = of_release().or_else(of_template) {
                     manual.text = text;
                 }
                 draft.manual(manual);
@@ -268,7 +270,11 @@ fn may_edit(edition: &Edition<'_>, change: &Change, draft: &mut Draft<'_>) -> bo
                     edition.unmatched.iter().take(MOST_NAMED).map(String::as_str).collect();
                 why.push_str(&format!("; it may be what these places speak of: {}", first.join("; ")));
             }
-            draft.manual(workload_edit::by_hand(workload, None, &wish, why));
+            let mut manual = workload_edit::by_hand(workload, None, &wish, why);
+            if let Some(text) = helm::suggestion(edition.repository, workload, &wish) {
+                manual.text = text;
+            }
+            draft.manual(manual);
             false
         }
     }
