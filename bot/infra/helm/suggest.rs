@@ -98,9 +98,23 @@ fn hits(repository: &Repository<'_>, helm: &Helm, wish: &Wish<'_>) -> Vec<Hit> {
             }
         }
     }
-    // Templates of values are no YAML before they are rendered.
-    for (path, text) in repository.texts.iter().filter(|(path, _)| path.ends_with(".gotmpl")) {
-        let lines: Vec<usize> = numbers(text, wish.from).collect();
+    // Templates of values and of objects are no YAML before they are rendered.
+    let is_template = |path: &str| {
+        path.ends_with(".gotmpl")
+            || helm_chart(&repository.texts, path).is_some()
+            || repository.files.get(path).is_some_and(|file| file.parsed.is_err())
+    };
+    let written: BTreeSet<(&str, usize)> = helm
+        .targets
+        .iter()
+        .filter_map(|target| target.written.as_ref())
+        .flat_map(|(path, lines)| lines.iter().map(|line| (path.as_str(), *line)))
+        .collect();
+    for (path, text) in
+        repository.texts.iter().filter(|(path, text)| text.contains(wish.from) && is_template(path))
+    {
+        let lines: Vec<usize> =
+            numbers(text, wish.from).filter(|line| !written.contains(&(*path, *line))).collect();
         if let (Some(first), Some(text)) = (lines.first(), lines_by_hand(repository, path, &lines, wish)) {
             let place = ((*path).to_owned(), *first);
             hits.push(Hit { place, of: None, release: None, text });
