@@ -329,10 +329,13 @@ pub(super) fn by_hand(target: &Target, release: &Release, wish: &Wish<'_>) -> St
         root.push((under(&selector, key), crate::infra::text::yaml(value)));
     }
     let name = release.name.as_deref().unwrap_or("this chart");
-    let root: Vec<(Vec<Step>, String)> =
+    let root: Lines =
         root.into_iter().map(|(path, value)| (path.into_iter().map(Step::Key).collect(), value)).collect();
     format!("# values of `{}`\n{}", crate::infra::text::one_line(name), nested(&root))
 }
+
+/// Values with the ways to them.
+pub(super) type Lines = Vec<(Vec<Step>, String)>;
 
 /// Values by their ways, as block YAML; entries of lists are told by their position.
 pub(super) fn nested(values: &[(Vec<Step>, String)]) -> String {

@@ -10,7 +10,7 @@ use slicewright_core::ids::WorkloadId;
 use slicewright_yaml::{Node, Step};
 
 use super::asked::{names, requests};
-use super::edit::{SIDES, nested};
+use super::edit::{Lines, SIDES, nested};
 use super::release::Source;
 use super::{Helm, lines_by_hand};
 use crate::infra::helm_template::helm_chart;
@@ -174,7 +174,7 @@ fn values(path: &str, root: &At<'_>) -> Vec<Values> {
 
 /// Places in a mapping of values, one for each `resources`.
 fn of_tree(path: &str, node: Node<'_>, values: &Values, wish: &Wish<'_>) -> Vec<Hit> {
-    let mut found: Vec<(Vec<Step>, usize, Vec<(Vec<Step>, String)>)> = Vec::new();
+    let mut found: Vec<(Vec<Step>, usize, Lines)> = Vec::new();
     let mut open = vec![At::new(node, Vec::new())];
     while let Some(at) = open.pop() {
         let mut asks = Vec::new();
@@ -245,7 +245,7 @@ fn of_text(
 }
 
 /// Entries of a node selector beside resources.
-fn pins(above: &[Step], wish: &Wish<'_>) -> Vec<(Vec<Step>, String)> {
+fn pins(above: &[Step], wish: &Wish<'_>) -> Lines {
     let below = |key: &str| above.iter().cloned().chain(["nodeSelector".into(), key.into()]).collect();
     wish.pin.iter().map(|(key, value)| (below(key), crate::infra::text::yaml(value))).collect()
 }
@@ -273,7 +273,7 @@ fn by_release(helm: &Helm, id: &WorkloadId, wish: &Wish<'_>) -> Option<String> {
         named && release.namespace.as_ref() == Some(&id.namespace)
     })?;
     let count = wish.count.unwrap_or(1).to_string();
-    let mut lines: Vec<(Vec<Step>, String)> = Vec::new();
+    let mut lines: Lines = Vec::new();
     for side in SIDES.iter().filter(|_| wish.from != wish.to) {
         let below = |key: &str| vec!["resources".into(), Step::from(*side), key.into()];
         lines.push((below(wish.from), "null".to_owned()));
