@@ -2,6 +2,8 @@
 //!
 //! Only files whose text names something of interest are parsed; the others are parsed when somebody asks for them.
 
+mod paths;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
@@ -13,32 +15,12 @@ use super::index::{Index, Known, Search, in_parallel};
 use super::kustomize::{Graph, Overlays, Variant};
 use super::walk::{self, At};
 use super::{Scope, Snapshot};
+use paths::is_read;
+pub(super) use paths::{is_kustomization, is_plain_path, is_protected, is_terraform, is_yaml};
 
 /// Texts that make a file worth parsing at once.
 const SIGNS: &[&str] =
     &["nvidia.com/", "nvidia.com~1", "slicewright/ignore", "gpu-operator", "mig-configs", "timeSlicing"];
-
-/// Folders and files that the bot neither reads nor writes: pipelines, and its own configuration.
-const PROTECTED: &[&str] = &[
-    ".git",
-    ".github",
-    ".gitlab",
-    ".circleci",
-    ".buildkite",
-    ".woodpecker",
-    ".gitlab-ci.yml",
-    ".gitlab-ci.yaml",
-    ".slicewright.yaml",
-    ".slicewright.yml",
-    ".travis.yml",
-    ".drone.yml",
-    ".woodpecker.yml",
-    "azure-pipelines.yml",
-    "bitbucket-pipelines.yml",
-    "cloudbuild.yaml",
-    "Jenkinsfile",
-    "CODEOWNERS",
-];
 
 /// How a file starts whose content Git LFS keeps.
 const LFS_POINTER: &str = "version https://git-lfs.github.com/spec/";
@@ -357,46 +339,6 @@ impl<'a> Repository<'a> {
     }
 }
 
-/// Whether the bot keeps its hands off `path`.
-pub(super) fn is_protected(path: &str) -> bool {
-    let first = path.split('/').next().unwrap_or_default();
-    let last = path.rsplit('/').next().unwrap_or_default();
-    PROTECTED.iter().any(|name| first.eq_ignore_ascii_case(name) || last.eq_ignore_ascii_case(name))
-        || path.split('/').any(|part| part.eq_ignore_ascii_case(".git"))
-}
-
-/// A relative path without empty parts, `.`, `..`, backslashes or control characters.
-pub(super) fn is_plain_path(path: &str) -> bool {
-    !path.is_empty()
-        && !path.contains('\\')
-        && !path.contains(char::is_control)
-        && path.split('/').all(|part| !matches!(part, "" | "." | ".."))
-}
-
-/// Whether the name says that the file holds YAML.
-pub(super) fn is_yaml(path: &str) -> bool {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    name == "Kustomization"
-        || name
-            .rsplit_once('.')
-            .is_some_and(|(_, end)| end.eq_ignore_ascii_case("yaml") || end.eq_ignore_ascii_case("yml"))
-}
-
-/// Whether the name says that the file holds Terraform's or OpenTofu's language.
-pub(super) fn is_terraform(path: &str) -> bool {
-    path.ends_with(".tf") || path.ends_with(".tofu")
-}
-
-/// Whether a file that cannot be read is worth a note.
-fn is_read(path: &str) -> bool {
-    is_yaml(path) || is_terraform(path)
-}
-
-/// Whether this is the file that makes a folder a Kustomize one.
-pub(super) fn is_kustomization(path: &str) -> bool {
-    matches!(path.rsplit('/').next(), Some("kustomization.yaml" | "kustomization.yml" | "Kustomization"))
-}
-
 /// `Node` as a word of its own, so that `NodePort` does not count.
 fn holds_word(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, _)| {
@@ -419,20 +361,6 @@ fn parse_all<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn pipelines_and_odd_paths_are_left_alone() {
-        for path in
-            [".github/workflows/x.yaml", "apps/.gitlab-ci.yml", ".slicewright.yaml", "a/.git/config.yaml"]
-        {
-            assert!(is_protected(path), "{path}");
-        }
-        assert!(!is_protected("apps/github/x.yaml"));
-        for path in ["", "/etc/passwd", "../x.yaml", "a//b.yaml", "a\\b.yaml", "a/./b.yaml", "a\nb"] {
-            assert!(!is_plain_path(path), "{path:?}");
-        }
-        assert!(is_plain_path("clusters/dc1/a b.yaml"));
-    }
 
     #[test]
     fn node_is_looked_for_as_a_word() {
