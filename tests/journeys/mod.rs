@@ -24,6 +24,8 @@ mod fleet;
 
 mod slices;
 
+mod new_pool;
+
 mod forge_github;
 
 mod rendered;
