@@ -37,12 +37,12 @@ pub(super) struct Deployed {
     pub(super) notes: BTreeSet<String>,
     /// `Application` objects of other destinations, as path and line: they are in the files and not the cluster's.
     pub(super) foreign: BTreeSet<(String, usize)>,
-    /// What whoever deploys a folder gives to its objects.
-    pub(super) given: BTreeMap<String, Given>,
+    /// What whoever deploys a folder gives to its objects: more than one where it is deployed more than once.
+    pub(super) given: BTreeMap<String, BTreeSet<Given>>,
 }
 
 /// What the objects of a folder get after all else.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Given {
     pub(super) namespace: Option<String>,
     /// Also objects that name another one (Flux' `targetNamespace`); Argo CD fills in what is missing.
@@ -66,7 +66,9 @@ pub(super) fn deployed(texts: &BTreeMap<&str, &str>, by: &[DeployedBy]) -> Deplo
         all.paths.extend(found.paths);
         all.notes.extend(found.notes);
         all.foreign.extend(found.foreign);
-        all.given.extend(found.given);
+        for (folder, given) in found.given {
+            all.given.entry(folder).or_default().extend(given);
+        }
     }
     closure(texts, &mut all.paths, &mut BTreeSet::new());
     all
@@ -213,9 +215,7 @@ fn of_flux(
                 prefix: own("spec.namePrefix").unwrap_or_default(),
                 suffix: own("spec.nameSuffix").unwrap_or_default(),
             };
-            if given != (Given { all: true, ..Given::default() }) {
-                deployed.given.insert(found.clone(), given);
-            }
+            deployed.given.entry(found.clone()).or_default().insert(given);
             deployed.paths.insert(found);
         }
         Some(_) => {

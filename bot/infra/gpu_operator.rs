@@ -146,6 +146,7 @@ impl Format for GpuOperator {
                 }
                 Change::LabelNodes { .. }
                 | Change::LabelGroup { .. }
+                | Change::AddNodePool { .. }
                 | Change::SetWorkloadResource { .. }
                 | Change::PinWorkload { .. } => return true,
             };
@@ -248,6 +249,7 @@ pub(super) fn map_names(changes: &[Change], operator: &Operator) -> BTreeSet<Str
             Change::SetPluginConfig { .. } => Some(plugin_map_name(operator).0.to_owned()),
             Change::LabelNodes { .. }
             | Change::LabelGroup { .. }
+            | Change::AddNodePool { .. }
             | Change::SetWorkloadResource { .. }
             | Change::PinWorkload { .. } => None,
         })

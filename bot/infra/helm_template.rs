@@ -6,10 +6,12 @@ use slicewright_core::ids::WorkloadId;
 use slicewright_core::inventory::DeclaredWorkload;
 
 use super::format::Reading;
+use super::helm::lines_by_hand;
 use super::kustomize::parent;
 use super::labels::{Labels, TemplateLabels};
 use super::manifest::{OPT_OUT, is_gpu};
 use super::repository::{File, Repository};
+use super::workload_edit::Wish;
 
 /// The folder of the Helm chart whose `templates/` hold `path`.
 pub(super) fn helm_chart<'p>(texts: &BTreeMap<&str, &str>, path: &'p str) -> Option<&'p str> {
@@ -67,6 +69,17 @@ pub(super) fn read(repository: &Repository<'_>, reading: &mut Reading) {
             }
         }
     }
+}
+
+/// The line of a template with another resource; `None`: the place is in no template.
+pub(super) fn text_by_hand(repository: &Repository<'_>, place: &str, wish: &Wish<'_>) -> Option<String> {
+    let (path, line) = place.rsplit_once(':')?;
+    let is_template = helm_chart(&repository.texts, path).is_some()
+        || repository.files.get(path).is_some_and(|file| file.parsed.is_err());
+    if !is_template {
+        return None;
+    }
+    lines_by_hand(repository, path, &[line.parse().ok()?], wish)
 }
 
 /// What the text of one document of a template shows without rendering it.

@@ -152,13 +152,16 @@ fn edit_with(snapshot: &Snapshot, scope: &Scope, plan: &Plan, index: &Index) -> 
     make(&edition, configs, &mut draft);
     let (pins, others): (Vec<&Change>, Vec<&Change>) =
         others.into_iter().partition(|change| matches!(change, Change::PinWorkload { .. }));
-    // A label that names a config which is nowhere puts its node into `failed`: nothing goes before the config. Nor does
+    // A label that names a config which is nowhere puts its node into `failed`, and pods that select a node pool which is
+    // nowhere wait for ever: nothing goes before the config or the pool. Nor does
     // a label go before the selectors that say who may be on its node.
     let waits_for = if draft.has_manual() {
+        let new_pool = plan.changes.iter().any(|change| matches!(change, Change::AddNodePool { .. }));
+        let first = if new_pool { POOL_FIRST } else { CONFIG_FIRST };
         for change in &pins {
-            draft.manual(left_over(change, CONFIG_FIRST.to_owned()));
+            draft.manual(left_over(change, first.to_owned()));
         }
-        Some(CONFIG_FIRST)
+        Some(first)
     } else {
         (!bind(&edition, &pins, &mut draft)).then_some(SELECTORS_FIRST)
     };
@@ -181,6 +184,8 @@ fn edit_with(snapshot: &Snapshot, scope: &Scope, plan: &Plan, index: &Index) -> 
 const MOST_NAMED: usize = 5;
 
 const CONFIG_FIRST: &str = "the configuration that it needs has to be made by hand first";
+
+const POOL_FIRST: &str = "the node pool that it needs has to be made by hand first";
 
 const SELECTORS_FIRST: &str = "the node selectors of all pods that share cards have to be there first, and one of them \
                                has to be set by hand";
@@ -209,7 +214,13 @@ fn bind(edition: &Edition<'_>, pins: &[&Change], draft: &mut Draft<'_>) -> bool 
 
 /// The change defines what others name.
 fn is_config(change: &Change) -> bool {
-    matches!(change, Change::SetMigConfig { .. } | Change::SetPluginConfig { .. })
+    match change {
+        Change::SetMigConfig { .. } | Change::SetPluginConfig { .. } | Change::AddNodePool { .. } => true,
+        Change::LabelNodes { .. }
+        | Change::LabelGroup { .. }
+        | Change::SetWorkloadResource { .. }
+        | Change::PinWorkload { .. } => false,
+    }
 }
 
 /// Lets every format make what it can; the rest is for people.
@@ -245,7 +256,9 @@ fn may_edit(edition: &Edition<'_>, change: &Change, draft: &mut Draft<'_>) -> bo
             Err(why) => {
                 let mut manual = workload_edit::by_hand(workload, Some(&found.place), &wish, why.clone());
                 let written = edition.written_as(workload);
-                if let Some(text) = helm::text_by_hand(edition.repository, &written, &wish) {
+                let of_release = || helm::text_by_hand(edition.repository, &written, &wish);
+                let of_template = || helm_template::text_by_hand(edition.repository, &found.place, &wish);
+                if let Some(text) = of_release().or_else(of_template) {
                     manual.text = text;
                 }
                 draft.manual(manual);
@@ -259,7 +272,11 @@ fn may_edit(edition: &Edition<'_>, change: &Change, draft: &mut Draft<'_>) -> bo
                     edition.unmatched.iter().take(MOST_NAMED).map(String::as_str).collect();
                 why.push_str(&format!("; it may be what these places speak of: {}", first.join("; ")));
             }
-            draft.manual(workload_edit::by_hand(workload, None, &wish, why));
+            let mut manual = workload_edit::by_hand(workload, None, &wish, why);
+            if let Some(text) = helm::suggestion(edition.repository, workload, &wish) {
+                manual.text = text;
+            }
+            draft.manual(manual);
             false
         }
     }
@@ -294,6 +311,9 @@ fn left_over(change: &Change, why: String) -> ManualChange {
             group: group.as_ref(),
         }
         .by_hand(None, why, None),
+        Change::AddNodePool { group, name, cards, keeps_old } => {
+            node_groups::NewPool { group, name, cards, keeps_old: *keeps_old }.by_hand(None, why, None)
+        }
         Change::SetMigConfig { name, .. } => {
             ManualChange { what: format!("Add the MIG layout `{name}`"), why, text: String::new() }
         }

@@ -2,6 +2,8 @@
 //!
 //! Only files whose text names something of interest are parsed; the others are parsed when somebody asks for them.
 
+mod paths;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
@@ -13,32 +15,12 @@ use super::index::{Index, Known, Search, in_parallel};
 use super::kustomize::{Facts, Graph, Overlays, Variant};
 use super::walk::{self, At};
 use super::{Scope, Snapshot};
+use paths::is_read;
+pub(super) use paths::{is_kustomization, is_plain_path, is_protected, is_terraform, is_yaml};
 
 /// Texts that make a file worth parsing at once.
 const SIGNS: &[&str] =
     &["nvidia.com/", "nvidia.com~1", "slicewright/ignore", "gpu-operator", "mig-configs", "timeSlicing"];
-
-/// Folders and files that the bot neither reads nor writes: pipelines, and its own configuration.
-const PROTECTED: &[&str] = &[
-    ".git",
-    ".github",
-    ".gitlab",
-    ".circleci",
-    ".buildkite",
-    ".woodpecker",
-    ".gitlab-ci.yml",
-    ".gitlab-ci.yaml",
-    ".slicewright.yaml",
-    ".slicewright.yml",
-    ".travis.yml",
-    ".drone.yml",
-    ".woodpecker.yml",
-    "azure-pipelines.yml",
-    "bitbucket-pipelines.yml",
-    "cloudbuild.yaml",
-    "Jenkinsfile",
-    "CODEOWNERS",
-];
 
 /// How a file starts whose content Git LFS keeps.
 const LFS_POINTER: &str = "version https://git-lfs.github.com/spec/";
@@ -62,7 +44,7 @@ pub(super) struct Repository<'a> {
     /// Objects in these files that are other clusters', by path and line.
     foreign: BTreeSet<(String, usize)>,
     /// What whoever deploys a folder gives to its objects, by folder.
-    given: BTreeMap<String, Given>,
+    given: BTreeMap<String, BTreeSet<Given>>,
     overlays: OnceLock<Overlays>,
     graph: OnceLock<Arc<Graph>>,
     pub(super) index: &'a Index,
@@ -300,22 +282,35 @@ impl<'a> Repository<'a> {
         self.as_deployed(path, self.overlays().variants(path, object))
     }
 
-    /// These variants of an object with the names and namespaces that whoever deploys them gives.
-    pub(super) fn as_deployed(&self, path: &str, mut variants: Vec<Variant>) -> Vec<Variant> {
-        for variant in variants.iter_mut().filter(|_| !self.given.is_empty()) {
+    /// These variants of an object with the names and namespaces that whoever deploys them gives: one each for everybody
+    /// who deploys the folder.
+    pub(super) fn as_deployed(&self, path: &str, variants: Vec<Variant>) -> Vec<Variant> {
+        if self.given.is_empty() {
+            return variants;
+        }
+        let mut found: Vec<Variant> = Vec::new();
+        for variant in variants {
             let root = variant.root.as_deref().unwrap_or(path);
             let folders = root.match_indices('/').map(|(at, _)| &root[..=at]).chain(["/"]);
             let longest = folders
                 .filter_map(|folder| Some((folder.len(), self.given.get(folder)?)))
                 .max_by_key(|(n, _)| *n);
-            if let Some((_, given)) = longest {
+            let Some((_, given)) = longest else {
+                found.push(variant);
+                continue;
+            };
+            for given in given {
+                let mut variant = variant.clone();
                 variant.name = format!("{}{}{}", given.prefix, variant.name, given.suffix);
                 if given.all || variant.namespace.is_none() {
                     variant.namespace = given.namespace.clone().or(variant.namespace.take());
                 }
+                if !found.contains(&variant) {
+                    found.push(variant);
+                }
             }
         }
-        variants
+        found
     }
 
     /// Texts outside of the scope, by path; never edited.
@@ -358,52 +353,6 @@ impl<'a> Repository<'a> {
     }
 }
 
-/// Whether the bot keeps its hands off `path`.
-pub(super) fn is_protected(path: &str) -> bool {
-    let first = path.split('/').next().unwrap_or_default();
-    let last = path.rsplit('/').next().unwrap_or_default();
-    // Of most paths the first letters tell.
-    if ![first, last].iter().any(|name| name.starts_with(['.', 'a', 'A', 'b', 'B', 'c', 'C', 'j', 'J']))
-        && !path.contains("/.")
-    {
-        return false;
-    }
-    PROTECTED.iter().any(|name| first.eq_ignore_ascii_case(name) || last.eq_ignore_ascii_case(name))
-        || path.split('/').any(|part| part.eq_ignore_ascii_case(".git"))
-}
-
-/// A relative path without empty parts, `.`, `..`, backslashes or control characters.
-pub(super) fn is_plain_path(path: &str) -> bool {
-    !path.is_empty()
-        && !path.contains('\\')
-        && !path.contains(char::is_control)
-        && path.split('/').all(|part| !matches!(part, "" | "." | ".."))
-}
-
-/// Whether the name says that the file holds YAML.
-pub(super) fn is_yaml(path: &str) -> bool {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    name == "Kustomization"
-        || name
-            .rsplit_once('.')
-            .is_some_and(|(_, end)| end.eq_ignore_ascii_case("yaml") || end.eq_ignore_ascii_case("yml"))
-}
-
-/// Whether the name says that the file holds Terraform's or OpenTofu's language.
-pub(super) fn is_terraform(path: &str) -> bool {
-    path.ends_with(".tf") || path.ends_with(".tofu")
-}
-
-/// Whether a file that cannot be read is worth a note.
-fn is_read(path: &str) -> bool {
-    is_yaml(path) || is_terraform(path)
-}
-
-/// Whether this is the file that makes a folder a Kustomize one.
-pub(super) fn is_kustomization(path: &str) -> bool {
-    matches!(path.rsplit('/').next(), Some("kustomization.yaml" | "kustomization.yml" | "Kustomization"))
-}
-
 /// `Node` as a word of its own, so that `NodePort` does not count.
 fn holds_word(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, _)| {
@@ -423,20 +372,6 @@ fn parse_all<'a>(wanted: Vec<&(&'a str, &'a str, Arc<Known>)>) -> BTreeMap<&'a s
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn pipelines_and_odd_paths_are_left_alone() {
-        for path in
-            [".github/workflows/x.yaml", "apps/.gitlab-ci.yml", ".slicewright.yaml", "a/.git/config.yaml"]
-        {
-            assert!(is_protected(path), "{path}");
-        }
-        assert!(!is_protected("apps/github/x.yaml"));
-        for path in ["", "/etc/passwd", "../x.yaml", "a//b.yaml", "a\\b.yaml", "a/./b.yaml", "a\nb"] {
-            assert!(!is_plain_path(path), "{path:?}");
-        }
-        assert!(is_plain_path("clusters/dc1/a b.yaml"));
-    }
 
     #[test]
     fn node_is_looked_for_as_a_word() {

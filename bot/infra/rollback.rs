@@ -13,7 +13,7 @@ use super::format::Edition;
 use super::frame;
 use super::kustomize;
 use super::manifest;
-use super::node_groups::Label;
+use super::node_groups::{Label, NewPool};
 use super::nodes::is_node_name;
 use super::text::{fenced, one_line, shell};
 use super::workload_edit::Wish;
@@ -69,7 +69,8 @@ fn made_patches(edition: &Edition<'_>, draft: &Draft<'_>) -> Vec<String> {
 fn text(plan: &Plan, made: &[String]) -> Result<String, String> {
     let steps: Vec<minijinja::Value> = plan.rollback.iter().map(step).collect();
     let labels: Vec<String> = plan.changes.iter().flat_map(old_labels).collect();
-    let groups: Vec<String> = plan.changes.iter().filter_map(old_group).collect();
+    let mut groups: Vec<String> = plan.changes.iter().filter_map(old_group).collect();
+    groups.extend(plan.changes.iter().filter_map(NewPool::of).map(|new| new.back()));
     let mut resources: Vec<String> = plan.changes.iter().filter_map(old_resource).collect();
     resources.extend_from_slice(made);
     let block = |language: &str, lines: &[String]| {

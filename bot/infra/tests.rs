@@ -4,7 +4,8 @@
 //! that differ from an empty one, `scope.json` those of the scope. `expected/` holds the changed files and no others;
 //! the rollback file counts where `expected/` has it. Every line of `expected-refusal.txt` stands in a change to make by
 //! hand, and without that file there is none; `expected-effects.txt` and `expected-notes.txt` do the same for side
-//! effects and notes, and their absence says nothing. `UPDATE_CASES=1` writes what comes out, to be read before it is
+//! effects and notes, and their absence says nothing. `expected-text.txt` is the text of what is left to people, one change
+//! after the other. `UPDATE_CASES=1` writes what comes out, to be read before it is
 //! committed.
 
 use std::collections::BTreeMap;
@@ -157,6 +158,13 @@ fn run(folder: &Path) -> Vec<String> {
         failed.push(format!("left to people:\n{manual}"));
     }
     failed.extend(lines_missing(folder, "expected-refusal.txt", &manual));
+    let texts: String = set.manual.iter().map(|change| change.text.as_str()).collect();
+    match fs::read_to_string(folder.join("expected-text.txt")) {
+        Ok(expected) if expected != texts => {
+            failed.push(format!("expected-text.txt:\n--- expected\n{expected}--- got\n{texts}"));
+        }
+        Ok(_) | Err(_) => {}
+    }
     failed.extend(lines_missing(folder, "expected-effects.txt", &effects));
     failed.extend(lines_missing(folder, "expected-notes.txt", &notes));
     failed.extend(holds(&snapshot, &scope, &plan, &set));
@@ -226,6 +234,7 @@ fn holds(snapshot: &Snapshot, scope: &Scope, plan: &Plan, set: &ChangeSet) -> Ve
             | Change::SetPluginConfig { .. }
             | Change::LabelNodes { .. }
             | Change::LabelGroup { .. }
+            | Change::AddNodePool { .. }
             | Change::SetWorkloadResource { .. }
             | Change::PinWorkload { .. } => {}
         }

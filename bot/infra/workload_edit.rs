@@ -37,7 +37,8 @@ impl<'a> Wish<'a> {
             Change::SetMigConfig { .. }
             | Change::SetPluginConfig { .. }
             | Change::LabelNodes { .. }
-            | Change::LabelGroup { .. } => None,
+            | Change::LabelGroup { .. }
+            | Change::AddNodePool { .. } => None,
         }
     }
 }

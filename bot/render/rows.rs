@@ -8,6 +8,7 @@ use serde::Serialize;
 use slicewright_core::fit::Verdict;
 use slicewright_core::ids::WorkloadId;
 use slicewright_core::plan::node_group::NodeGroup;
+use slicewright_core::plan::node_pool::PoolCards;
 use slicewright_core::plan::{CardUse, Change, Item, MigEntry, Plan};
 use slicewright_core::units::Mib;
 
@@ -41,6 +42,21 @@ pub(super) fn rows(plan: &Plan) -> Vec<Row> {
                 after: tick(value),
                 why: "its nodes come and go: the label belongs where the group is declared".into(),
             }),
+            Change::AddNodePool { group, name, cards, keeps_old } => {
+                let PoolCards::Partition { profile, per_card } = cards;
+                settings.push(Row {
+                    object: group_words(Some(group), true),
+                    field: tick(name),
+                    before: "not there".into(),
+                    after: format!("{per_card} × {} on every card", tick(profile)),
+                    why: if *keeps_old {
+                        "how a pool cuts its cards is fixed when it is made; who keeps a whole card stays in the old one"
+                            .into()
+                    } else {
+                        "how a pool cuts its cards is fixed when it is made; the old one goes last".into()
+                    },
+                });
+            }
             // The workload's own row follows below: what it asks for stays as it is.
             Change::PinWorkload { workload, selector } => {
                 workloads.extend(selector.iter().map(|(key, value)| Row {
@@ -89,6 +105,7 @@ fn config_row(change: &Change, plan: &Plan) -> Option<Row> {
         }),
         Change::LabelNodes { .. }
         | Change::LabelGroup { .. }
+        | Change::AddNodePool { .. }
         | Change::SetWorkloadResource { .. }
         | Change::PinWorkload { .. } => None,
     }
@@ -238,6 +255,7 @@ fn may_be_under(key: &str, item: &Item, plan: &Plan) -> bool {
         | Change::SetPluginConfig { .. }
         | Change::LabelNodes { .. }
         | Change::LabelGroup { .. }
+        | Change::AddNodePool { .. }
         | Change::SetWorkloadResource { .. } => true,
     })
 }

@@ -3,6 +3,7 @@
 use super::bot::Bot;
 use crate::world::golden::{self, Notebooks};
 use crate::world::kubernetes;
+use crate::world::nvidia::{self, Meant};
 use crate::world::prometheus::Prometheus;
 use crate::world::repo::{BareRepo, MAIN, example};
 use crate::world::series::{Cluster, HostLabel, PodLabels};
@@ -86,6 +87,9 @@ fn the_changed_manifests_are_valid() {
         std::fs::write(target, bot.repo.read(DC1_BRANCH, &path).unwrap()).unwrap();
     }
     kubernetes::validate(&kubernetes::manifests_below(folder.path())).unwrap();
+    let verdict = nvidia::look(folder.path(), &Meant::default());
+    assert_eq!(verdict.complaints, Vec::<String>::new());
+    assert!(verdict.n_policies > 0);
 }
 
 const DEV_BRANCH: &str = "slicewright/dev-use1/ml-dev";

@@ -25,6 +25,8 @@ mod fleet;
 
 mod slices;
 
+mod new_pool;
+
 mod forge_github;
 
 mod rendered;

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::world::kubernetes;
+use crate::world::nvidia::{self, Meant};
 use crate::world::renderers::{self, Objects};
 use crate::world::repo::files_below;
 use crate::world::{case_folders, copy_folder};
@@ -237,4 +238,33 @@ fn edits_bring_nothing_that_the_schemas_refuse() {
         .collect();
     assert!(new.is_empty(), "{}", new.join("\n"));
     assert!(files.len() > 40, "{} manifests", files.len());
+}
+
+#[test]
+fn edits_bring_nothing_that_nvidias_parsers_refuse() {
+    let mut wrong = Vec::new();
+    let (mut n_mig, mut n_plugin, mut n_policies) = (0, 0, 0);
+    for case in case_folders("infra").iter().filter(|case| case.join("expected").is_dir()) {
+        let plan: Value = serde_json::from_slice(&fs::read(case.join("plan.json")).unwrap()).unwrap();
+        let names = plan["changes"].as_array().into_iter().flatten();
+        let meant = Meant {
+            model: plan["model"].as_str().unwrap_or("a100-40gb").to_owned(),
+            names: names.filter_map(|change| change["name"].as_str().map(str::to_owned)).collect(),
+        };
+        let after = tempfile::tempdir().unwrap();
+        copy_folder(&case.join("repo"), after.path());
+        let known: BTreeSet<String> = nvidia::look(after.path(), &meant).complaints.into_iter().collect();
+        copy_folder(&case.join("expected"), after.path());
+        let verdict = nvidia::look(after.path(), &meant);
+        n_mig += verdict.n_mig;
+        n_plugin += verdict.n_plugin;
+        n_policies += verdict.n_policies;
+        let new = verdict.complaints.into_iter().filter(|complaint| !known.contains(complaint));
+        wrong.extend(new.map(|complaint| format!("{}: {complaint}", case.display())));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(
+        n_mig > 6 && n_plugin > 12 && n_policies > 8,
+        "{n_mig} MIG files, {n_plugin} keys, {n_policies} policies"
+    );
 }

@@ -17,6 +17,8 @@ pub(crate) mod forge;
 
 pub(crate) mod kubernetes;
 
+pub(crate) mod nvidia;
+
 pub(crate) mod renderers;
 
 use std::path::{Path, PathBuf};

@@ -456,7 +456,8 @@ impl Collector<'_> {
         ]
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .to_vec();
-        if node.model.mig_capable {
+        // The operator's labels; without it nobody sets them.
+        if node.model.mig_capable && !node.mig_strategy.is_empty() {
             let set = [
                 ("nvidia.com/mig.config", if instances.is_empty() { "all-disabled" } else { "cut" }),
                 ("nvidia.com/mig.config.state", "success"),

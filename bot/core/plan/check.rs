@@ -7,13 +7,15 @@ pub(super) mod configs;
 
 mod group;
 
+mod new_pool;
+
 mod seats;
 
 mod sharing;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{CardUse, Change, NodeFate, Plan, PoolKind, Request, SliceUse};
+use super::{CardUse, Change, NodeFate, Plan, PoolKind, Request, SliceUse, node_pool};
 use crate::catalog::layouts::{Limits, Multiset, place};
 use crate::catalog::{GpuModel, ProfileName};
 use crate::fit::Holds;
@@ -98,6 +100,11 @@ fn names(plan: &Plan, broken: &mut Vec<String>) {
                 let ready_made = ProfileName::from_config_name(value).is_some() || value == "all-disabled";
                 if !made.contains(value.as_str()) && !ready_made {
                     broken.push(format!("label value `{value}` names a config that nothing defines"));
+                }
+            }
+            Change::AddNodePool { group, name, .. } => {
+                if !node_pool::may_be_called(group.kind, name) || *name == group.name {
+                    broken.push(format!("`{name}` is no name of a new {}", group.kind.name()));
                 }
             }
             Change::SetWorkloadResource { .. } | Change::PinWorkload { .. } => {}
@@ -271,11 +278,15 @@ fn sizes(request: &Request<'_>, plan: &Plan, broken: &mut Vec<String>) {
         }
         let declares = plan.changes.iter().any(|change| match change {
             Change::SetWorkloadResource { workload, to, .. } => workload == id && *to == name.resource(),
+            // Where slices are called like whole cards, the pool is what is asked for.
+            Change::PinWorkload { workload, selector } => {
+                workload == id && new_pool::is_meant(plan, selector)
+            }
             Change::SetMigConfig { .. }
             | Change::SetPluginConfig { .. }
             | Change::LabelNodes { .. }
             | Change::LabelGroup { .. }
-            | Change::PinWorkload { .. } => false,
+            | Change::AddNodePool { .. } => false,
         });
         if !declares {
             broken.push(format!("{id} is to get `{}` and no change asks for it", item.share));
@@ -345,6 +356,7 @@ fn pinned_to<'p>(plan: &'p Plan, id: &WorkloadId) -> impl Iterator<Item = (&'p S
         | Change::SetPluginConfig { .. }
         | Change::LabelNodes { .. }
         | Change::LabelGroup { .. }
+        | Change::AddNodePool { .. }
         | Change::PinWorkload { .. } => None,
     });
     pins.flatten()

@@ -37,6 +37,9 @@ fn lines(change: &Change) -> Vec<String> {
         Change::LabelGroup { key, value, previous, beside, group: _ } => {
             vec![format!("group {key} {previous:?} {value} {beside}")]
         }
+        Change::AddNodePool { group, name, cards, keeps_old } => {
+            vec![format!("node pool {name} beside {} {cards:?} {keeps_old}", group.name)]
+        }
         Change::SetWorkloadResource { workload, from, to, count, pin } => {
             vec![format!("resource {} {workload} {from} {to} {count} {pin:?}", workload.kind)]
         }

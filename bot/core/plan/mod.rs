@@ -11,6 +11,8 @@ pub mod pool;
 
 pub mod node_group;
 
+pub mod node_pool;
+
 mod weigh;
 
 mod placement;
@@ -52,6 +54,7 @@ use crate::policy::{Method, Policy};
 use crate::units::Mib;
 use crate::usage::Measured;
 use node_group::NodeGroup;
+use node_pool::PoolCards;
 use pool::Pool;
 use saving::Saving;
 pub(crate) use weigh::Weighed;
@@ -262,6 +265,17 @@ pub enum Change {
         /// Which group it is, if the nodes' labels tell.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         group: Option<NodeGroup>,
+    },
+    /// A node pool beside one whose cloud cuts its cards by a field that never changes in place.
+    AddNodePool {
+        /// The pool that it is like in everything else.
+        group: NodeGroup,
+        /// Name of the new pool, as the cloud takes it: `gpu-a100-mig-2g`.
+        name: String,
+        /// What it does with each card.
+        cards: PoolCards,
+        /// Somebody stays on whole cards: the old pool shrinks. Else it goes.
+        keeps_old: bool,
     },
     /// Another resource in the pod template of a workload.
     SetWorkloadResource {

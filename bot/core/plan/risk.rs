@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::rollout::outages;
 use super::{CardUse, Change, Confidence, Plan, PoolKind, Request, Risk, RiskLevel};
+use crate::catalog::GpuModel;
 use crate::fit::Reason;
 use crate::ids::WorkloadId;
 use crate::policy::Method;
@@ -31,8 +32,20 @@ pub(super) fn risks(request: &Request<'_>, plan: &Plan) -> Vec<Risk> {
             );
         }
         Method::Mig => {
-            if request.catalog.find(&plan.model).is_some_and(|m| m.mode_switch_needs_gpu_reset != Some(false))
-            {
+            let new_pool = plan.changes.iter().any(|change| matches!(change, Change::AddNodePool { .. }));
+            let resets = |m: &GpuModel| m.mode_switch_needs_gpu_reset != Some(false);
+            if new_pool {
+                let pinned = |change: &Change| matches!(change, Change::PinWorkload { .. });
+                if plan.changes.iter().any(pinned) {
+                    add(
+                        RiskLevel::Medium,
+                        "slice-called-like-a-card",
+                        "slices of the new node pool are called `nvidia.com/gpu`, like whole cards: a workload that \
+                         comes later and selects no pool may be given one"
+                            .to_owned(),
+                    );
+                }
+            } else if request.catalog.find(&plan.model).is_some_and(resets) {
                 add(
                     RiskLevel::Medium,
                     "mode-switch-resets-node",
@@ -222,6 +235,7 @@ pub(super) fn labels(plan: &Plan) -> impl Iterator<Item = (&str, &str, &BTreeMap
         Change::SetMigConfig { .. }
         | Change::SetPluginConfig { .. }
         | Change::LabelGroup { .. }
+        | Change::AddNodePool { .. }
         | Change::SetWorkloadResource { .. }
         | Change::PinWorkload { .. } => None,
     })

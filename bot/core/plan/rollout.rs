@@ -4,6 +4,8 @@
 //! (NVIDIA/mig-parted:pkg/mig/reconfigure), so that draining comes first. `nvidia.com/mig.config.state` still says
 //! `success` from the last change when a label is set, so that the steps wait for what the node offers instead.
 
+mod new_pool;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::risk::labels;
@@ -27,7 +29,7 @@ pub(super) fn rollout(plan: &Plan, request: &Request<'_>) -> Vec<Step> {
             steps.extend(
                 first.into_iter().flat_map(|wave| drain_wave(plan, wave, request, "Before the merge")),
             );
-            steps.extend(group_first(plan));
+            steps.extend(new_pool::first(plan).or_else(|| group_first(plan)));
             steps.push(merge_mig(plan, request));
             steps.extend(first.into_iter().flat_map(|wave| nodes_of(plan, wave)).map(wait_for_slices));
             steps.push(move_pods(plan));
@@ -43,6 +45,7 @@ pub(super) fn rollout(plan: &Plan, request: &Request<'_>) -> Vec<Step> {
         Method::KeepWhole => {}
     }
     steps.extend(with_fate(plan, NodeFate::Freed).into_iter().map(|node| free(plan, node, request)));
+    steps.extend(new_pool::last(plan));
     steps
 }
 
@@ -77,6 +80,7 @@ pub(super) fn rollback(plan: &Plan, request: &Request<'_>) -> Vec<Step> {
             steps.push(drained);
         }
     }
+    steps.extend(new_pool::back(plan));
     let mut commands = vec!["git revert -m 1 <merge commit>".to_owned()];
     commands.extend(label_commands(plan, request, |_| true, Labels::AsBefore));
     let mut revert =
@@ -256,6 +260,7 @@ fn group_first(plan: &Plan) -> Option<Step> {
         Change::SetMigConfig { .. }
         | Change::SetPluginConfig { .. }
         | Change::LabelNodes { .. }
+        | Change::AddNodePool { .. }
         | Change::SetWorkloadResource { .. }
         | Change::PinWorkload { .. } => None,
     })
@@ -280,7 +285,9 @@ fn merge_mig(plan: &Plan, request: &Request<'_>) -> Step {
             ),
         );
     }
-    let mut step = step("Merge. The pipeline applies the labels and the pod templates.", commands);
+    let new_pool = plan.changes.iter().any(|change| matches!(change, Change::AddNodePool { .. }));
+    let what = if new_pool { "pod templates" } else { "labels and the pod templates" };
+    let mut step = step(format!("Merge. The pipeline applies the {what}."), commands);
     step.wait_for = Some("the pipeline is through".to_owned());
     step.cost = Some(
         "pods that ask for slices wait as Pending until the slices exist; a Deployment without surge stops as many of \

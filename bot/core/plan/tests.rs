@@ -482,6 +482,7 @@ fn pods_ask_for_slices_by_the_names_that_the_cluster_prints() {
             Change::SetMigConfig { entries, .. } => assert!(entries[0].instances.contains_key("1g.24gb")),
             Change::LabelNodes { .. }
             | Change::LabelGroup { .. }
+            | Change::AddNodePool { .. }
             | Change::SetPluginConfig { .. }
             | Change::PinWorkload { .. } => {}
         }

@@ -67,9 +67,8 @@ pub(super) fn sources(
         if let Some(own) = &own {
             deployed.paths.insert(own.clone());
             match given(spec, source, params) {
-                Ok(given) if given == Given::default() => {}
                 Ok(given) => {
-                    deployed.given.insert(own.clone(), given);
+                    deployed.given.entry(own.clone()).or_default().insert(given);
                 }
                 Err(why) => {
                     deployed.notes.insert(format!("{place}: {why}"));

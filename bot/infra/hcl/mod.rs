@@ -1,9 +1,12 @@
 //! Terraform's and OpenTofu's language as text: where a map of labels stands, and the splice that sets one entry.
 //!
 //! The parser tells places only. What is written is spliced into the text, so that comments, blanks, alignment and line
-//! endings stay as they are; the result is read again and compared entry by entry.
+//! endings stay as they are; the result is read again and compared entry by entry. A block can be copied behind itself
+//! under another name as well.
 
 mod splice;
+
+mod beside;
 
 #[cfg(test)]
 mod tests;
@@ -15,6 +18,7 @@ use hcl_edit::Span;
 use hcl_edit::expr::{Expression, Object, ObjectKey};
 use hcl_edit::structure::{Body, Structure};
 
+pub(super) use beside::{Copied, attribute, copy};
 pub(super) use splice::put;
 
 /// Longest text that is read; configurations are far smaller.

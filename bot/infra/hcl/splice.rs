@@ -170,7 +170,7 @@ fn into_body(
     Ok((after..after, format!("{newline}{gap}{indent}{} = {}", map.name(), map.on_lines(&indent, newline))))
 }
 
-const UNPLACED: &str = "the place in the text could not be told";
+pub(super) const UNPLACED: &str = "the place in the text could not be told";
 
 /// The file says what it said, and the entry.
 fn check(
@@ -240,24 +240,24 @@ fn aligned(text: &str, object: &Object, last: usize) -> (String, usize) {
 }
 
 /// The blanks that a place's line begins with.
-fn indent_of(text: &str, at: usize) -> String {
+pub(super) fn indent_of(text: &str, at: usize) -> String {
     let before = text.get(..at).unwrap_or_default();
     let start = before.rfind('\n').map_or(0, |found| found + 1);
     text.get(start..).unwrap_or_default().chars().take_while(|c| matches!(c, ' ' | '\t')).collect()
 }
 
 /// Where the line of a place ends, before its line break.
-fn line_end(text: &str, at: usize) -> usize {
+pub(super) fn line_end(text: &str, at: usize) -> usize {
     let rest = text.get(at..).unwrap_or_default();
     let line = rest.split('\n').next().unwrap_or_default();
     at + line.strip_suffix('\r').unwrap_or(line).len()
 }
 
-fn newline_at(text: &str, at: usize) -> &'static str {
+pub(super) fn newline_at(text: &str, at: usize) -> &'static str {
     if text.get(at..).unwrap_or_default().starts_with("\r\n") { "\r\n" } else { "\n" }
 }
 
-fn newline_in(text: &str) -> Option<&'static str> {
+pub(super) fn newline_in(text: &str) -> Option<&'static str> {
     let at = text.find('\n')?;
     Some(if text[..at].ends_with('\r') { "\r\n" } else { "\n" })
 }

@@ -329,14 +329,29 @@ pub(super) fn by_hand(target: &Target, release: &Release, wish: &Wish<'_>) -> St
         root.push((under(&selector, key), crate::infra::text::yaml(value)));
     }
     let name = release.name.as_deref().unwrap_or("this chart");
-    let mut text = format!("# values of `{}`\n", crate::infra::text::one_line(name));
-    let mut above: Vec<String> = Vec::new();
-    for (path, value) in root {
-        let shared = above.iter().zip(&path).take_while(|(a, b)| a == b).count();
-        for (depth, key) in path.iter().enumerate().skip(shared) {
-            let key = crate::infra::text::yaml(key);
+    let root: Lines =
+        root.into_iter().map(|(path, value)| (path.into_iter().map(Step::Key).collect(), value)).collect();
+    format!("# values of `{}`\n{}", crate::infra::text::one_line(name), nested(&root))
+}
+
+/// Values with the ways to them.
+pub(super) type Lines = Vec<(Vec<Step>, String)>;
+
+/// Values by their ways, as block YAML; entries of lists are told by their position.
+pub(super) fn nested(values: &[(Vec<Step>, String)]) -> String {
+    let mut text = String::new();
+    let mut above: &[Step] = &[];
+    for (path, value) in values {
+        let shared = above.iter().zip(path).take_while(|(a, b)| a == b).count();
+        for (depth, step) in path.iter().enumerate().skip(shared) {
+            let indent = "  ".repeat(depth);
             let end = if depth + 1 == path.len() { format!(" {value}") } else { String::new() };
-            text.push_str(&format!("{}{key}:{end}\n", "  ".repeat(depth)));
+            match step {
+                Step::Key(key) => {
+                    text.push_str(&format!("{indent}{}:{end}\n", crate::infra::text::yaml(key)));
+                }
+                Step::Position(n) => text.push_str(&format!("{indent}- # entry {}\n", n + 1)),
+            }
         }
         above = path;
     }

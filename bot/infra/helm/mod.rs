@@ -20,6 +20,8 @@ mod argo;
 
 mod shared;
 
+mod suggest;
+
 mod template;
 
 mod values;
@@ -36,6 +38,8 @@ use declare::{declared, placement, plain, read_selector, read_tolerations};
 use release::{Release, Source};
 use template::Scope;
 use values::{Tree, at, under};
+
+pub(super) use suggest::text as suggestion;
 
 use super::draft::Draft;
 use super::format::{Edition, Format, Reading};

@@ -48,6 +48,9 @@ pub(in crate::infra) fn edit_of(
                 listed(&users)
             ));
         }
+        if let Some(why) = graph.applied_twice(&finding.path) {
+            return Err(why);
+        }
         let (before, text) = (files.parsed(&finding.path)?, files.text(&finding.path).unwrap_or_default());
         return Ok(BTreeMap::from([(finding.path.clone(), apply(&before, text, finding, wish)?)]));
     };

@@ -27,12 +27,23 @@ pub(in crate::infra) struct Graph {
     folders: HashMap<String, String>,
     /// Folders whose kustomization names this file or folder.
     readers: HashMap<Arc<str>, Vec<Arc<str>>>,
-    /// Manifests of Flux and Argo CD that apply a folder.
-    appliers: BTreeMap<String, BTreeSet<String>>,
+    /// Manifests of Flux and Argo CD that apply a folder, by folder; with or without a kustomization in it.
+    appliers: BTreeMap<String, Vec<Applier>>,
     /// Where such a manifest patches what it applies, by folder.
     patched: BTreeMap<String, String>,
     /// Where an ApplicationSet applies one folder more than once, by folder.
     several: BTreeMap<String, String>,
+}
+
+/// One manifest that applies a folder.
+#[derive(Debug)]
+struct Applier {
+    /// Where it says so, `path:line`.
+    place: String,
+    /// Where its object begins, `path:line`.
+    object: String,
+    /// It may apply the folder more than once.
+    several: bool,
 }
 
 impl Graph {
@@ -90,14 +101,17 @@ impl Graph {
                 else {
                     continue;
                 };
+                let place = format!("{path}:{}", node.line());
+                let several = n_applied != Some(1);
+                let applier =
+                    Applier { place: place.clone(), object: format!("{path}:{}", object.line), several };
+                self.appliers.entry(folder.clone()).or_default().push(applier);
                 if !self.folders.contains_key(&folder) {
                     continue;
                 }
-                let place = format!("{path}:{}", node.line());
-                if n_applied != Some(1) {
-                    self.several.entry(folder.clone()).or_insert_with(|| place.clone());
+                if several {
+                    self.several.entry(folder.clone()).or_insert(place);
                 }
-                self.appliers.entry(folder.clone()).or_default().insert(place);
                 for patches in LATE_PATCHES.iter().flat_map(|dotted| root.all(dotted)) {
                     if names_pods(patches.node) {
                         let place = format!("{path}:{}", patches.node.line());
@@ -137,6 +151,30 @@ impl Graph {
         seen
     }
 
+    /// Why a file is not one user's alone by who applies its folder, or a kustomization that takes it: the nearest of
+    /// these is applied more than once. Whoever applies a folder around others' folders is no second user of what those
+    /// apply, and who applies the whole repository mostly applies others that apply parts.
+    pub(in crate::infra) fn applied_twice(&self, path: &str) -> Option<String> {
+        let taken = self.above(path);
+        let around = |path: &str| {
+            let folders = path.match_indices('/').map(|(at, _)| path[..at].to_owned());
+            folders.chain([path.to_owned()]).collect::<Vec<_>>()
+        };
+        let folders: BTreeSet<String> = taken.into_iter().chain([path]).flat_map(around).collect();
+        let applied = folders.iter().filter(|folder| self.appliers.contains_key(*folder));
+        let longest = applied.clone().map(String::len).max()?;
+        let nearest: Vec<&Applier> = applied
+            .filter(|folder| folder.len() == longest)
+            .flat_map(|folder| &self.appliers[folder])
+            .collect();
+        if nearest.len() < 2 && nearest.iter().all(|applier| !applier.several) {
+            return None;
+        }
+        let mut places: Vec<String> = nearest.iter().map(|applier| format!("`{}`", applier.object)).collect();
+        places.dedup();
+        Some(format!("its folder is deployed more than once: {}", places.join(", ")))
+    }
+
     /// What is built or applied with the help of this file or folder: outermost kustomizations, and manifests of Flux
     /// and Argo CD that apply one on the way. Empty: no kustomization reads it.
     pub(super) fn users(&self, path: &str) -> BTreeSet<String> {
@@ -153,9 +191,9 @@ impl Graph {
             if !seen.insert(folder) {
                 continue;
             }
-            let appliers = self.appliers.get(folder);
+            let appliers = self.appliers.get(folder).filter(|_| self.folders.contains_key(folder));
             let above = self.readers.get(folder);
-            found.extend(appliers.into_iter().flatten().cloned());
+            found.extend(appliers.into_iter().flatten().map(|applier| applier.place.clone()));
             open.extend(above.into_iter().flatten().map(|folder| &**folder));
             if appliers.is_none() && above.is_none() {
                 found.extend(self.folders.get(folder).cloned());

@@ -1,14 +1,15 @@
 //! `MachineDeployment`s and `MachinePool`s of Cluster API.
 //!
 //! Of a machine's labels only those of three domains reach its node, so that this label stands in what kubeadm starts the
-//! kubelet with. Where the machines carry it already, the controller was told to copy it, and it is changed there.
+//! kubelet with. Where the machines carry it already, the controller was told to copy it, and it is changed there. Groups of
+//! a cluster's topology are those of `topology`.
 
 use slicewright_core::inventory::sanitised_label;
 use slicewright_core::plan::node_group::NodeGroup;
 use slicewright_yaml::{Op, Step, Value};
 
 use super::spot::Spot;
-use super::{Declared, Found, Label, Objects, Today, edit_yaml, second_name};
+use super::{Declared, Found, Label, Objects, Today, edit_yaml, second_name, topology};
 use crate::infra::manifest::strings;
 use crate::infra::text::{one_line, yaml};
 use crate::infra::walk::{self, At};
@@ -23,26 +24,40 @@ const KUBELET: &str = "spec.template.spec.joinConfiguration.nodeRegistration.kub
 /// The kubelet's option, as kubeadm names it.
 const OPTION: &str = "node-labels";
 
-/// The machines of this group.
-pub(super) fn find<'a>(objects: &'a Objects<'_>, label: &Label<'a>, group: &NodeGroup) -> Vec<Found<'a>> {
+/// The machines of this group, where people declare them: in the topology of their cluster if they have one. And where
+/// they stand as Cluster API made them.
+pub(super) fn find<'a>(
+    objects: &'a Objects<'_>,
+    label: &Label<'a>,
+    group: &NodeGroup,
+) -> (Vec<Found<'a>>, Vec<String>) {
     let machines =
         |one: &Declared<'_>| matches!(one.object.kind.as_str(), "MachineDeployment" | "MachinePool");
-    objects
-        .of("cluster.x-k8s.io")
-        .filter(machines)
-        .filter_map(|one| {
-            let root = one.parsed.at(one.object)?;
-            let (names, shared) = objects.names(&one);
-            let is_it =
-                if group.name.is_empty() { carries(&root, group) } else { names.contains(&group.name) };
-            is_it.then(|| found(objects, &one, &root, label, shared))
-        })
-        .collect()
+    let mut all = topology::find(objects, label, group);
+    let mut made = Vec::new();
+    for one in objects.of("cluster.x-k8s.io").filter(machines) {
+        let Some(root) = one.parsed.at(one.object) else { continue };
+        let (names, shared) = objects.names(&one);
+        let is_it = if group.name.is_empty() {
+            carries(root.down(LABELS), group)
+        } else {
+            names.contains(&group.name)
+        };
+        if is_it && topology::is_made(&one) {
+            made.push(format!(
+                "`{}` (it is made of its cluster's topology, which takes back what is edited there)",
+                one.place(one.object.line)
+            ));
+        } else if is_it {
+            all.push(found(objects, &one, &root, label, shared));
+        }
+    }
+    (all, made)
 }
 
 /// Whether the nodes carry every label that the machines hand on, and there is one.
-fn carries(root: &At<'_>, group: &NodeGroup) -> bool {
-    let labels = root.down(LABELS).map(|labels| strings(&labels)).unwrap_or_default();
+pub(super) fn carries(labels: Option<At<'_>>, group: &NodeGroup) -> bool {
+    let labels = labels.map(|labels| strings(&labels)).unwrap_or_default();
     let mut synced = labels
         .iter()
         .filter(|(key, _)| {

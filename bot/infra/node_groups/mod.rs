@@ -1,5 +1,7 @@
 //! A label of a whole node group, set where the group is declared: Karpenter, Cluster API, Terraform, NFD rules.
 //!
+//! Clouds that cut cards by a field of the group get a new group beside it.
+//!
 //! Nodes of such groups come and go, so that a label on a node would be gone with it. A group that is not declared
 //! exactly once is left to people, as is a second group beside one that stays.
 
@@ -7,11 +9,15 @@ mod karpenter;
 
 mod cluster_api;
 
+mod topology;
+
 mod nfd;
 
 mod terraform;
 
 mod spot;
+
+mod new_pool;
 
 mod shared;
 
@@ -32,6 +38,7 @@ use super::format::{Edition, Format, Reading};
 use super::helm_template::helm_chart;
 use super::repository::{File, Object, Parsed, Repository, is_terraform};
 use super::text::{one_line, yaml};
+pub(super) use new_pool::NewPool;
 
 /// Declarations of node groups.
 #[derive(Debug)]
@@ -87,13 +94,18 @@ impl Format for NodeGroups {
     fn read(&self, _repository: &Repository<'_>, _reading: &mut Reading) {}
 
     fn edit(&self, edition: &Edition<'_>, open: &mut Vec<&Change>, draft: &mut Draft<'_>) {
-        if !open.iter().any(|change| Label::of(change).is_some()) {
+        if !open.iter().any(|change| Label::of(change).is_some() || NewPool::of(change).is_some()) {
             return;
         }
         let objects = Objects::new(edition.repository);
         open.retain(|change| {
-            let Some(label) = Label::of(change) else { return true };
-            settle(edition, &objects, &label, draft);
+            if let Some(label) = Label::of(change) {
+                settle(edition, &objects, &label, draft);
+            } else if let Some(new) = NewPool::of(change) {
+                new_pool::settle(edition, &objects, &new, draft);
+            } else {
+                return true;
+            }
             false
         });
     }
@@ -104,7 +116,7 @@ fn settle(edition: &Edition<'_>, objects: &Objects<'_>, label: &Label<'_>, draft
     let (mut found, nearly) = match label.group {
         Some(group) => match group.kind {
             NodeGroupKind::Karpenter => (karpenter::find(objects, label, &group.name), Vec::new()),
-            NodeGroupKind::ClusterApi => (cluster_api::find(objects, label, group), Vec::new()),
+            NodeGroupKind::ClusterApi => cluster_api::find(objects, label, group),
             NodeGroupKind::Eks | NodeGroupKind::Gke | NodeGroupKind::Aks => {
                 terraform::find(edition.repository, label, group)
             }
@@ -131,7 +143,13 @@ fn settle(edition: &Edition<'_>, objects: &Objects<'_>, label: &Label<'_>, draft
     // One rule may be the source of the value that the nodes carry; the operator's own default may be as well.
     let only = carriers.len() == 1 && label.previous != Some(UNSET);
     match (group, carriers.pop()) {
-        (None, None) => draft.manual(label.by_hand(None, not_found(objects, label, &nearly), None)),
+        (None, None) => {
+            let why = label.group.map_or_else(
+                || "the labels of its nodes do not tell which node group it is".to_owned(),
+                |group| not_found(objects, group, &nearly),
+            );
+            draft.manual(label.by_hand(None, why, None));
+        }
         (None, Some(rule)) if only && !label.beside => write(label, &rule, draft),
         (None, Some(rule)) => {
             let why =
@@ -200,10 +218,7 @@ fn write(label: &Label<'_>, found: &Found<'_>, draft: &mut Draft<'_>) {
     }
 }
 
-fn not_found(objects: &Objects<'_>, label: &Label<'_>, nearly: &[String]) -> String {
-    let Some(group) = label.group else {
-        return "the labels of its nodes do not tell which node group it is".to_owned();
-    };
+fn not_found(objects: &Objects<'_>, group: &NodeGroup, nearly: &[String]) -> String {
     let nearly: Vec<String> = nearly.iter().cloned().chain(objects.templates(group)).collect();
     let mut why = format!("{group} was not found among the cluster's files");
     if !nearly.is_empty() {
@@ -225,6 +240,7 @@ impl<'a> Label<'a> {
             Change::SetMigConfig { .. }
             | Change::SetPluginConfig { .. }
             | Change::LabelNodes { .. }
+            | Change::AddNodePool { .. }
             | Change::SetWorkloadResource { .. }
             | Change::PinWorkload { .. } => None,
         }
@@ -322,7 +338,7 @@ impl<'a> Objects<'a> {
         let roots: BTreeSet<String> =
             variants.iter().filter_map(|one| one.root.as_ref()).map(|root| format!("`{root}`")).collect();
         let patch = variants.iter().find_map(|variant| variant.patched.as_ref());
-        let why = match (patch, variants.len()) {
+        let why = match (patch, roots.len()) {
             (Some(patch), _) => Some(format!("the patch at `{patch}` speaks about it too")),
             (None, 0 | 1) => shared::users(self.repository, one.file.path),
             (None, _) => {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::json;
 use slicewright_core::plan::Plan;
 
-use super::Label;
+use super::{Label, NewPool};
 use crate::infra::tests::{plan, scope, tree};
 use crate::infra::{Snapshot, edit};
 
@@ -76,6 +76,27 @@ fn what_is_refused_comes_with_the_text_of_its_own_language() {
       "nvidia.com/mig.config" = "all-2g.10gb"
     }
     "#);
+    insta::assert_snapshot!(by_hand("cluster-api-topology-that-nobody-copies"), @r"
+    # in `gpu` of the Cluster's `spec.topology.workers`
+    metadata:
+      labels:
+        nvidia.com/mig.config: all-2g.10gb
+    # and, where it is not there yet, an argument of Cluster API's controller
+    --additional-sync-machine-labels=nvidia.com/mig.config
+    ");
+    insta::assert_snapshot!(by_hand("cluster-api-topology-beside"), @r"
+    # a further entry of `machineDeployments`
+    - class: gpu-worker
+      name: gpu-mig
+      replicas: 4 # two racks
+      metadata:
+        labels:
+          nvidia.com/mig.config: all-2g.10gb
+      variables:
+        overrides:
+          - name: flavour
+            value: dgx
+    ");
     insta::assert_snapshot!(by_hand("cluster-api-machine-pool"), @r"
     # the kubelet of these machines must be started with
     --node-labels=nvidia.com/mig.config=all-2g.10gb
@@ -87,6 +108,41 @@ fn what_is_refused_comes_with_the_text_of_its_own_language() {
     "#);
 }
 
+#[test]
+fn a_node_pool_that_is_left_to_people_comes_as_the_text_to_paste() {
+    let first = |case: &str| {
+        let (snapshot, plan) = case_of(case);
+        let set = edit(&snapshot, &scope(&json!({})), &plan);
+        set.manual.iter().find(|change| change.what.starts_with("Make the node pool")).unwrap().text.clone()
+    };
+    insta::assert_snapshot!(first("gke-partition-module"), @r#"
+    # beside the pool at line 5, in `node_pools`; the module's maps with labels, taints and scopes need the name too
+        {
+          name              = "gpu-a100-mig-2g"
+          machine_type      = "a2-highgpu-1g"
+          accelerator_count = 1
+          accelerator_type  = "nvidia-tesla-a100"
+          gpu_partition_size = "2g.10gb"
+        },
+    "#);
+    insta::assert_snapshot!(first("gke-partition-for-each"), @r#"
+    # a resource `google_container_node_pool` like the pool at line 2, named `gpu-a100-mig-2g`, with
+    node_config {
+      guest_accelerator {
+        gpu_partition_size = "2g.10gb"
+      }
+    }
+    "#);
+    insta::assert_snapshot!(first("aks-partition-default-pool"), @r#"
+    # a resource `azurerm_kubernetes_cluster_node_pool` like the pool at line 4, named `gpua100mig2g`, with
+    gpu_instance = "MIG2g"
+    "#);
+    insta::assert_snapshot!(
+        first("gke-partition-not-declared"),
+        @"# a copy of GKE node pool `gpu-a100` named `gpu-a100-mig-2g`, with 3 slices `2g.10gb` on each card"
+    );
+}
+
 /// Cases whose files are damaged below: one of each carrier.
 const CASES: &[&str] = &[
     "karpenter",
@@ -96,9 +152,13 @@ const CASES: &[&str] = &[
     "nfd-rule",
     "cluster-api",
     "cluster-api-listed-options",
+    "cluster-api-topology",
     "eks-module",
     "gke-module",
     "aks",
+    "gke-partition",
+    "gke-partition-beside-whole-cards",
+    "aks-partition-single",
 ];
 
 proptest! {
@@ -121,14 +181,17 @@ proptest! {
         let scope = scope(&json!({}));
         let set = edit(&snapshot, &scope, &plan);
         prop_assert_eq!(&set, &edit(&snapshot, &scope, &plan));
-        let label = plan.changes.iter().find_map(Label::of).unwrap();
-        let by_hand = set.manual.iter().any(|change| change.what.contains(label.value));
+        let name = |change| {
+            Label::of(change).map(|label| label.value).or_else(|| Some(NewPool::of(change)?.name))
+        };
+        let wanted = plan.changes.iter().find_map(name).unwrap();
+        let by_hand = set.manual.iter().any(|change| change.what.contains(wanted));
         let written = snapshot
             .files
             .iter()
             .map(|(path, old)| set.files.get(path).unwrap_or(old))
-            .any(|text| String::from_utf8_lossy(text).contains(label.value));
-        prop_assert!(by_hand || written, "the label is neither set nor left to people");
+            .any(|text| String::from_utf8_lossy(text).contains(wanted));
+        prop_assert!(by_hand || written, "it is neither made nor left to people");
         let mut edited = snapshot.clone();
         edited.files.extend(set.files);
         let again = edit(&edited, &scope, &plan);

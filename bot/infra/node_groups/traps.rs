@@ -95,6 +95,7 @@ fn slices<'a>(edition: &Edition<'a>) -> BTreeSet<&'a str> {
         | Change::SetPluginConfig { .. }
         | Change::LabelNodes { .. }
         | Change::LabelGroup { .. }
+        | Change::AddNodePool { .. }
         | Change::PinWorkload { .. } => None,
     });
     asked.filter(|resource| resource.starts_with("nvidia.com/mig-")).collect()

@@ -24,6 +24,7 @@ pub(super) fn configs(model: &GpuModel, plan: &Plan, broken: &mut Vec<String>) {
             }
             Change::LabelNodes { .. }
             | Change::LabelGroup { .. }
+            | Change::AddNodePool { .. }
             | Change::SetPluginConfig { .. }
             | Change::PinWorkload { .. }
             | Change::SetWorkloadResource { .. } => {}

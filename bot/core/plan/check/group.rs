@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::mig::{MIG_LABEL, label_today, must_not_move};
 use super::super::{Change, MigEntry, Plan, Request};
 use super::configs::cut_by;
+use super::new_pool;
 use crate::catalog::layouts::{Limits, Multiset, place};
 use crate::catalog::{GpuModel, ProfileName};
 use crate::fit::Verdict;
@@ -19,6 +20,7 @@ type Layout = BTreeMap<ProfileName, u32>;
 pub(super) fn group(request: &Request<'_>, model: &GpuModel, plan: &Plan, broken: &mut Vec<String>) {
     money(request, plan, broken);
     frozen_pods(request, plan, broken);
+    new_pool::apart(request, plan, broken);
     match layout(request, model, plan) {
         Ok(layout) => holds_everybody(request, model, plan, &layout, broken),
         Err(why) => broken.push(why),
@@ -88,6 +90,7 @@ fn layout(request: &Request<'_>, model: &GpuModel, plan: &Plan) -> Result<Layout
                 own.insert(name, entries);
             }
             Change::LabelGroup { key, value, .. } if key == MIG_LABEL => label = Some(value.clone()),
+            Change::AddNodePool { group, cards, .. } => return new_pool::layout(model, group, cards),
             Change::LabelGroup { .. }
             | Change::LabelNodes { .. }
             | Change::SetPluginConfig { .. }

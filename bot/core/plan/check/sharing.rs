@@ -68,6 +68,7 @@ pub(super) fn pinned<'p>(plan: &'p Plan, id: &WorkloadId) -> Option<&'p BTreeMap
         | Change::SetPluginConfig { .. }
         | Change::LabelNodes { .. }
         | Change::LabelGroup { .. }
+        | Change::AddNodePool { .. }
         | Change::SetWorkloadResource { .. } => None,
     })
 }
@@ -83,6 +84,7 @@ pub(super) fn must_be_empty(plan: &Plan, node: &NodeOutcome) -> bool {
         | Change::SetMigConfig { .. }
         | Change::SetPluginConfig { .. }
         | Change::LabelGroup { .. }
+        | Change::AddNodePool { .. }
         | Change::SetWorkloadResource { .. }
         | Change::PinWorkload { .. } => None,
     });

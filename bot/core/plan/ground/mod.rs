@@ -13,7 +13,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 
-use super::Request;
+use super::{Request, node_pool};
 use crate::catalog::{DriverVersion, GpuModel};
 use crate::fit::{Ground, Reason};
 use crate::inventory::Node;
@@ -36,6 +36,7 @@ pub(super) fn ground(request: &Request<'_>, model_name: Option<&str>, model: Opt
     let measured = request.measured;
     let operator = &request.declared.operator;
     let unsafe_for_both = owner::refused(request, &nodes).or_else(|| several_models(request, &nodes));
+    let new_pool = node_pool::of(request);
     let (names, names_refused) = match model {
         Some(model) => names::resolve(request, &nodes, model),
         None => (None, None),
@@ -48,22 +49,36 @@ pub(super) fn ground(request: &Request<'_>, model_name: Option<&str>, model: Opt
         driver: oldest_driver(&nodes).map(|(text, _)| text),
         smallest_framebuffer: model_name.and_then(|name| measured.smallest_framebuffer.get(name)).copied(),
         names: names.unwrap_or_default(),
-        mig_refused: unsafe_for_both
-            .clone()
-            .or_else(|| off(operator.mig_manager_off.as_ref()))
-            .or_else(|| off(operator.device_plugin_off.as_ref()))
-            .or_else(|| {
-                let model = model.filter(|model| model.can_partition())?;
-                strategy::refused(request, &nodes)
-                    .or_else(|| software::refused(request, &nodes, model))
-                    .or(names_refused)
-            }),
+        mig_refused: match &new_pool {
+            Some(group) => owner::refused_to_a_new_pool(request, &nodes)
+                .or_else(|| several_models(request, &nodes))
+                .or_else(|| {
+                    let model = model.filter(|model| model.can_partition())?;
+                    node_pool::refused(request, group, model)
+                        .or_else(|| software::refused(request, &nodes, model))
+                        .or(names_refused)
+                }),
+            None => unsafe_for_both
+                .clone()
+                .or_else(|| off(operator.mig_manager_off.as_ref()))
+                .or_else(|| off(operator.device_plugin_off.as_ref()))
+                .or_else(|| {
+                    let model = model.filter(|model| model.can_partition())?;
+                    strategy::refused(request, &nodes)
+                        .or_else(|| software::refused(request, &nodes, model))
+                        .or(names_refused)
+                }),
+        },
         time_slicing_refused: unsafe_for_both.clone().or_else(|| off(operator.device_plugin_off.as_ref())),
         mps_refused: unsafe_for_both
             .or_else(|| off(operator.device_plugin_off.as_ref()))
             .or_else(|| strategy::mps_refused(request, &nodes)),
         no_mixed_nodes: software::no_mixed_nodes(&nodes),
-        cautions: model.map(|model| software::cautions(request, &nodes, model)).unwrap_or_default(),
+        // What the MIG manager does to nodes that run does not happen to a new pool's.
+        cautions: model
+            .filter(|_| new_pool.is_none())
+            .map(|model| software::cautions(request, &nodes, model))
+            .unwrap_or_default(),
     }
 }
 

@@ -3,15 +3,9 @@
 use super::SHOWN;
 use crate::fit::Reason;
 use crate::inventory::{Node, Sharing};
-use crate::plan::Request;
+use crate::plan::node_pool::{self, GKE_SHARED};
+use crate::plan::{PoolKind, Request};
 use crate::units::first_few;
-
-/// Labels of GKE node pools whose cards are cut or shared by GKE (container-engine-accelerators).
-const GKE_SHARED: [&str; 3] = [
-    "cloud.google.com/gke-gpu-partition-size",
-    "cloud.google.com/gke-gpu-sharing-strategy",
-    "cloud.google.com/gke-max-shared-clients-per-gpu",
-];
 
 /// Labels of nodes of clouds that bring a device plugin of their own.
 const CLOUDS: [&str; 4] = [
@@ -24,9 +18,14 @@ const CLOUDS: [&str; 4] = [
 /// Labels of nodes whose cards the DRA driver hands out: those of NVIDIA's installation guide and of GPU Operator 26.7.
 const DRA: [&str; 2] = ["nvidia.com/dra-kubelet-plugin", "nvidia.com/gpu.deploy.dra-driver"];
 
-/// Why neither MIG nor time-slicing may be planned here.
+/// Why cards may not be shared here by what the GPU Operator reads.
 pub(super) fn refused(request: &Request<'_>, nodes: &[&Node]) -> Option<Reason> {
     dra(request, nodes).or_else(|| nodes.iter().find_map(|node| provider_owned(request, node)))
+}
+
+/// Why cards may not be shared here by a new pool of the cloud's.
+pub(super) fn refused_to_a_new_pool(request: &Request<'_>, nodes: &[&Node]) -> Option<Reason> {
+    dra(request, nodes)
 }
 
 /// The device plugin's config maps and resources mean nothing where cards are claimed.
@@ -68,6 +67,14 @@ fn provider_owned(request: &Request<'_>, node: &Node) -> Option<Reason> {
     let cloud = CLOUDS.iter().find(has)?;
     if !request.declared.operator.declared_in_repository {
         // Without the GPU Operator the cloud's own device plugin reads none of the operator's labels.
+        let by_field = request.node_group().and_then(|group| node_pool::pool_label(group.kind)).is_some();
+        if by_field && request.pool.kind == PoolKind::Static {
+            return refuse(
+                &format!("`{cloud}`"),
+                "set `kind: elastic` for the pool, so that a new node pool beside it can be planned; where the GPU \
+                 Operator runs, keep its ClusterPolicy in the repository",
+            );
+        }
         return refuse(&format!("`{cloud}`"), new_pool);
     }
     // AKS cuts the cards of a pool made with `--gpu-instance-profile`; the MIG manager, which would have left its

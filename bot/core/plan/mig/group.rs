@@ -5,6 +5,8 @@
 
 mod need;
 
+mod new_pool;
+
 mod one_layout;
 
 #[cfg(test)]
@@ -14,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::place::{Card, count};
 use super::super::saving::saving;
-use super::super::{CardUse, Change, MigEntry, NodeOutcome, Plan, Proof, Weighed};
+use super::super::{CardUse, Change, MigEntry, NodeOutcome, Plan, Proof, Weighed, node_pool};
 use super::change::resources;
 use super::config::{names_in_use, own_name, ready_made};
 use super::land::{Land, lay_of_the_land};
@@ -23,11 +25,13 @@ use super::{MIG_LABEL, Mig, autoscaled, kept, label_today, nothing};
 use crate::catalog::Attribute;
 use crate::fit::{Reason, Verdict};
 use crate::inventory::Resources;
+use crate::pack::geometry::Layout;
 use crate::pack::limited::uniform;
+use crate::plan::node_group::NodeGroup;
 use crate::policy::Method;
 use crate::units::{counted, first_few};
 use need::Need;
-use one_layout::{OneLayout, one_layout};
+use one_layout::{OneLayout, every_layout, one_layout};
 
 pub(super) fn by_group(mig: &Mig<'_, '_>) -> Result<Plan, Vec<Reason>> {
     let (request, geometry) = (mig.request, &mig.geometry);
@@ -41,13 +45,6 @@ pub(super) fn by_group(mig: &Mig<'_, '_>) -> Result<Plan, Vec<Reason>> {
     if movable.is_empty() {
         return Err(nothing_moves());
     }
-    let need = Need::new(mig, &land, &movable);
-    let group = one_layout(geometry, &need.slices(), &may_sit_in(mig, &land, &movable, &need.fixed));
-    let Some(mut group) = group else {
-        return Err(vec![Reason::new("nothing-gained", "no single layout serves all of them")]);
-    };
-    let apart = need.cut_cards.saturating_sub(group.n_cards);
-    group.n_cards += apart;
     let left_out: Vec<NodeOutcome> = left_alone(request, &[])
         .into_iter()
         .filter(|node| land.sites.iter().all(|site| site.name != node.name))
@@ -56,17 +53,38 @@ pub(super) fn by_group(mig: &Mig<'_, '_>) -> Result<Plan, Vec<Reason>> {
         return Err(vec![why]);
     }
     let unchanged = left_out.len() + land.sites.iter().filter(|site| site.frozen).count();
+    let cloud = node_pool::of(request);
+    let choices = match &cloud {
+        Some(_) => new_pool::choices(mig, &land, &movable),
+        None => vec![Choice { movable: movable.clone(), layouts: every_layout(geometry) }],
+    };
+    let mut refused = None;
+    let mut tries: Vec<Try> = Vec::new();
+    for choice in choices {
+        match Try::new(mig, &land, choice, unchanged) {
+            Ok(made) => tries.push(made),
+            Err(reasons) => refused = refused.or(Some(reasons)),
+        }
+    }
+    let Some(Try { movable: moves, need, group, apart, nodes: nodes_then }) =
+        tries.into_iter().min_by_key(|made| (made.nodes, made.group.n_cards))
+    else {
+        return Err(refused.unwrap_or_else(nothing_moves));
+    };
     let nodes_now = left_out.len() + land.sites.len();
-    let nodes_then = unchanged + new_nodes(&land, &need, &group)?;
     if nodes_then >= nodes_now {
-        let text = format!(
-            "with one layout for the whole group {} would be needed, and there are {nodes_now} today",
-            counted(nodes_then, "node")
-        );
+        let how = match &cloud {
+            Some(cloud) => {
+                format!("with slices of one size on all cards, as a {} has them,", cloud.kind.name())
+            }
+            None => "with one layout for the whole group".to_owned(),
+        };
+        let text =
+            format!("{how} {} would be needed, and there are {nodes_now} today", counted(nodes_then, "node"));
         return Err(vec![Reason::new("nothing-gained", text)]);
     }
     // A replica may sit in a larger slice than it needs, if all replicas of its type do. Who holds such a slice stays.
-    let then: BTreeMap<usize, usize> = movable
+    let then: BTreeMap<usize, usize> = moves
         .iter()
         .filter_map(|i| Some((*i, group.sits_in[land.tenants[*i].target?])))
         .filter(|(i, kind)| land.tenants[*i].now != *kind)
@@ -82,6 +100,9 @@ pub(super) fn by_group(mig: &Mig<'_, '_>) -> Result<Plan, Vec<Reason>> {
     for (i, node) in on_frozen.iter().filter(|(i, _)| land.tenants[**i].target.is_some()) {
         weighed[*i].held_back = Some(frozen(node));
     }
+    for (i, cloud) in movable.difference(&moves).flat_map(|i| cloud.iter().map(move |cloud| (*i, cloud))) {
+        weighed[i].held_back = Some(new_pool::another_size(cloud, &group.layout.describe(geometry)));
+    }
     let in_use = |node: &NodeOutcome| node.before.iter().filter(|card| **card != CardUse::Idle).count();
     let left_out_in_use: usize = left_out.iter().map(in_use).sum();
     let whole = need.slots()[geometry.whole()];
@@ -89,9 +110,17 @@ pub(super) fn by_group(mig: &Mig<'_, '_>) -> Result<Plan, Vec<Reason>> {
     let mut plan = Plan::of(request, Method::Mig, mig.model, &mig.model_name);
     plan.kept = kept(&weighed, &converted);
     plan.notes.clone_from(&land.notes);
-    plan.notes.push(replaced(&land));
-    label(mig, &land, &group, beside, &mut plan);
-    plan.changes.extend(resources(mig, &weighed, &converted));
+    match &cloud {
+        Some(cloud) => {
+            plan.notes.push(fixed_when_made(cloud));
+            plan.changes = new_pool::changes(mig, &land, &group, (cloud, beside), &weighed, &converted)?;
+        }
+        None => {
+            plan.notes.push(replaced(&land));
+            label(mig, &land, &group, beside, &mut plan);
+            plan.changes.extend(resources(mig, &weighed, &converted));
+        }
+    }
     plan.items = then
         .iter()
         .map(|(i, kind)| {
@@ -114,6 +143,43 @@ pub(super) fn by_group(mig: &Mig<'_, '_>) -> Result<Plan, Vec<Reason>> {
     let cards_then = plan.proof.n_cards.saturating_add(autoscaled.after);
     plan.saving.group(request, nodes_now, nodes_then, cards_then);
     Ok(plan)
+}
+
+/// Who may move, and which layouts there are for them.
+struct Choice {
+    movable: BTreeSet<usize>,
+    layouts: Vec<Layout>,
+}
+
+/// A choice with the layout that serves it best.
+struct Try {
+    movable: BTreeSet<usize>,
+    need: Need,
+    group: OneLayout,
+    /// Cards more, so that replicas are apart.
+    apart: u32,
+    /// Nodes of the group then, with those that stay as they are.
+    nodes: usize,
+}
+
+impl Try {
+    fn new(
+        mig: &Mig<'_, '_>,
+        land: &Land<'_>,
+        choice: Choice,
+        unchanged: usize,
+    ) -> Result<Self, Vec<Reason>> {
+        let Choice { movable, layouts } = choice;
+        let need = Need::new(mig, land, &movable);
+        let may_sit_in = may_sit_in(mig, land, &movable, &need.fixed);
+        let Some(mut group) = one_layout(&mig.geometry, &layouts, &need.slices(), &may_sit_in) else {
+            return Err(vec![Reason::new("nothing-gained", "no single layout serves all of them")]);
+        };
+        let apart = need.cut_cards.saturating_sub(group.n_cards);
+        group.n_cards += apart;
+        let nodes = unchanged + new_nodes(land, &need, &group)?;
+        Ok(Self { movable, need, group, apart, nodes })
+    }
 }
 
 /// A pod holds a slice on a node that is not planned with. Once the node is gone, the pod needs such a slice on the nodes
@@ -153,6 +219,13 @@ fn replaced(land: &Land<'_>) -> String {
     format!(
         "the nodes of this pool come and go: the label belongs into the node group's declaration, and nodes made before \
          it must be replaced{but_for}"
+    )
+}
+
+/// Why the pool that is there is not changed.
+fn fixed_when_made(cloud: &NodeGroup) -> String {
+    format!(
+        "how {cloud} cuts its cards is fixed when it is made: a new node pool beside it is what can change"
     )
 }
 
@@ -248,6 +321,7 @@ fn proof(mig: &Mig<'_, '_>, need: &Need, group: &OneLayout, apart: u32) -> Proof
     }
     // Where each replica is on its own and may sit in any larger slice: no plan with one layout needs fewer.
     let least = uniform(geometry, &need.slices()).map(|least| least.n_cards);
+    let cloud = node_pool::of(mig.request);
     let proven = least.is_some_and(|least| group.n_cards - apart <= least);
     let mut sentences = vec![format!(
         "one layout for the whole group: with `{}` on every card, {} {} room for {holds}; {}",
@@ -256,6 +330,8 @@ fn proof(mig: &Mig<'_, '_>, need: &Need, group: &OneLayout, apart: u32) -> Proof
         if group.n_cards - apart == 1 { "has" } else { "have" },
         if proven {
             "every other single layout needs as many or more"
+        } else if cloud.is_some() {
+            "no other size that such a node pool can have frees more nodes"
         } else {
             "whether another single layout needs fewer, with some replicas in larger slices, is not proven"
         }

@@ -120,6 +120,7 @@ fn new_group(cluster: &Cluster, plan: &Plan) -> Cluster {
             }
             Change::LabelGroup { value, .. } => label = Some(value.clone()),
             Change::LabelNodes { .. }
+            | Change::AddNodePool { .. }
             | Change::SetPluginConfig { .. }
             | Change::PinWorkload { .. }
             | Change::SetWorkloadResource { .. } => {}

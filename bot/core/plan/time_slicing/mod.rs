@@ -248,6 +248,7 @@ fn replicas_of(plan: &Plan) -> BTreeMap<&str, u32> {
             Change::SetMigConfig { .. }
             | Change::LabelNodes { .. }
             | Change::LabelGroup { .. }
+            | Change::AddNodePool { .. }
             | Change::SetWorkloadResource { .. }
             | Change::PinWorkload { .. } => None,
         })

@@ -212,6 +212,7 @@ fn roll(plan: &Plan) -> Step {
             | Change::SetPluginConfig { .. }
             | Change::LabelNodes { .. }
             | Change::LabelGroup { .. }
+            | Change::AddNodePool { .. }
             | Change::SetWorkloadResource { .. } => None,
         })
     };

@@ -602,6 +602,7 @@ fn a_card_takes_no_more_mps_clients_than_its_generation_does() {
             Change::SetMigConfig { .. }
             | Change::LabelNodes { .. }
             | Change::LabelGroup { .. }
+            | Change::AddNodePool { .. }
             | Change::SetWorkloadResource { .. }
             | Change::PinWorkload { .. } => None,
         });

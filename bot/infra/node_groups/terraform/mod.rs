@@ -8,6 +8,8 @@ mod module;
 
 mod second;
 
+mod copied;
+
 use hcl_edit::structure::Body;
 use slicewright_core::plan::node_group::{NodeGroup, NodeGroupKind};
 
@@ -16,6 +18,7 @@ use crate::infra::hcl::{self, Holder, Map, line, span};
 use crate::infra::kustomize::{parent, resolve};
 use crate::infra::repository::{Repository, is_terraform};
 use crate::infra::text::one_line;
+pub(super) use copied::{Beside, Outcome, beside};
 use group::{Group, many};
 use module::source;
 
@@ -36,7 +39,31 @@ pub(super) fn find<'a>(
     wanted: &NodeGroup,
 ) -> (Vec<Found<'a>>, Vec<String>) {
     let mut found = Vec::new();
+    let nearly = each(repository, wanted, |one| {
+        let Place { path, text, n, group, .. } = one;
+        found.push(declaration(repository, path, text, n, group, label, wanted.kind));
+    });
+    (found, nearly)
+}
+
+/// A declaration of the group that is looked for.
+struct Place<'t, 'b> {
+    path: &'t str,
+    text: &'t str,
+    body: &'b Body,
+    /// How many declarations of this cloud stand before it in the file.
+    n: usize,
+    group: &'b Group<'b>,
+}
+
+/// Shows every declaration of this group, and gives the places of those that may be it.
+fn each<'a>(
+    repository: &'a Repository<'_>,
+    wanted: &NodeGroup,
+    mut show: impl FnMut(Place<'a, '_>),
+) -> Vec<String> {
     let mut nearly = Vec::new();
+    let mut n_found = 0;
     for (path, text) in files(repository) {
         let body = match hcl::parse(text) {
             Ok(body) => body,
@@ -47,17 +74,18 @@ pub(super) fn find<'a>(
         };
         for (n, group) in groups(text, &body, wanted.kind).into_iter().enumerate() {
             if group.name.is(&wanted.name) {
-                found.push(declaration(repository, path, text, n, &group, label, wanted.kind));
+                n_found += 1;
+                show(Place { path, text, body: &body, n, group: &group });
             } else if group.name.may_be(&wanted.name) {
                 let why = group.blocked.map_or("its name is computed".to_owned(), |(why, _)| why);
                 nearly.push(format!("`{path}:{}` ({why})", line(text, group.start)));
             }
         }
     }
-    if found.is_empty() {
+    if n_found == 0 {
         nearly.extend(elsewhere(repository, &wanted.name));
     }
-    (found, nearly)
+    nearly
 }
 
 /// Places that name a group in forms which are not edited.

@@ -14,21 +14,27 @@ pub(super) struct OneLayout {
     pub(super) n_cards: u32,
 }
 
-/// Looks at every layout, and at every way to put the replicas of a type into one of the types in `may_sit_in`. Of
+/// Every layout that a card can have; those of one type come first.
+pub(super) fn every_layout(geometry: &Geometry) -> Vec<Layout> {
+    let mut layouts: Vec<Layout> = (0..geometry.whole()).map(|kind| geometry.uniform_layout(kind)).collect();
+    layouts.extend(geometry.maximal_layouts());
+    layouts
+}
+
+/// Looks at every layout of these, and at every way to put the replicas of a type into one of the types in `may_sit_in`. Of
 /// equals, layouts of one type come first, and ways that leave types as they are.
 pub(super) fn one_layout(
     geometry: &Geometry,
+    layouts: &[Layout],
     demand: &[u32],
     may_sit_in: &[BTreeSet<usize>],
 ) -> Option<OneLayout> {
     if demand.iter().all(|n| *n == 0) {
         return None;
     }
-    let mut layouts: Vec<Layout> = (0..geometry.whole()).map(|kind| geometry.uniform_layout(kind)).collect();
-    layouts.extend(geometry.maximal_layouts());
     let ways = ways(may_sit_in);
     let mut best: Option<OneLayout> = None;
-    for layout in &layouts {
+    for layout in layouts {
         for sits_in in &ways {
             let mut needed = vec![0u32; geometry.whole()];
             for (n, kind) in demand.iter().zip(sits_in) {

@@ -46,6 +46,7 @@ fn group_label(plan: &Plan) -> (&str, Option<&str>, bool) {
         Change::SetMigConfig { .. }
         | Change::SetPluginConfig { .. }
         | Change::LabelNodes { .. }
+        | Change::AddNodePool { .. }
         | Change::SetWorkloadResource { .. }
         | Change::PinWorkload { .. } => None,
     });

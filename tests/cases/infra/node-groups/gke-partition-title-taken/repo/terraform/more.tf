@@ -1,0 +1,3 @@
+resource "google_container_node_pool" "gpu_mig_2g" {
+  name = "another"
+}
