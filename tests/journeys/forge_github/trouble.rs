@@ -162,6 +162,27 @@ fn the_token_goes_nowhere_else() {
 }
 
 #[test]
+fn where_there_are_no_archives_files_are_read_one_by_one_up_to_a_limit() {
+    let many = |n: usize| -> Vec<(String, String)> {
+        (0..n).map(|n| (format!("x{n}.yaml"), format!("n: {n}\n"))).collect()
+    };
+    for (status, n_files) in [(404, 12), (403, 12), (404, 1_001)] {
+        let files = many(n_files);
+        let files: Vec<(&str, &str)> =
+            files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+        let story = Story::with(SignIn::Token, &files);
+        story.goes_wrong("GET", "/tarball/", Fault::Refuse(error(status, "No archives here")));
+        let head = story.done(story.bot.head()).unwrap();
+        let read = story.done(story.bot.read_tree(&head));
+        if n_files > 1_000 {
+            is_blocked(read, "let the bot's account download archives");
+        } else {
+            assert_eq!(read.unwrap().files.len(), n_files);
+        }
+    }
+}
+
+#[test]
 fn whatever_goes_wrong_there_is_one_of_each_and_a_persons_work_stays() {
     for seed in 0..6 {
         let story = Story::new(SignIn::Token);
