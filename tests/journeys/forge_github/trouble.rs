@@ -45,6 +45,17 @@ fn a_branch_that_was_moved_without_an_answer_was_moved() {
 }
 
 #[test]
+fn a_branch_that_stands_where_it_was_was_not_moved_by_anybody_whatever_the_status_says() {
+    let story = Story::new(SignIn::Token);
+    story.state().github.graphql = GraphQl::Absent;
+    let head = story.propose();
+    let words = "Protected branch update failed for refs/heads/slicewright/dc1/a100.";
+    story.goes_wrong("PATCH", "/git/refs/", Fault::Refuse(error(409, words)));
+    is_blocked(story.publish(Some(&head), "gpu: 0.25\n"), "a branch protection rule");
+    assert_eq!(story.head(BRANCH), Some(head));
+}
+
+#[test]
 fn a_person_who_is_faster_keeps_the_branch() {
     for graphql in [GraphQl::Whole, GraphQl::Absent] {
         let story = Story::new(SignIn::Token);
