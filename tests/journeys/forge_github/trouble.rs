@@ -1,6 +1,7 @@
 //! When answers are lost, late, old or errors: nothing is done twice, and nothing of a person's is lost.
 
 use serde_json::json;
+use slicewright::forge::{Check, Conclusion};
 
 use super::*;
 use crate::world::forge::Reply;
@@ -191,6 +192,21 @@ fn where_there_are_no_archives_files_are_read_one_by_one_up_to_a_limit() {
             assert_eq!(read.unwrap().files.len(), n_files);
         }
     }
+}
+
+#[test]
+fn a_token_that_may_not_see_statuses_is_told_the_way_out() {
+    let story = Story::new(SignIn::Token);
+    let main = story.head(MAIN).unwrap();
+    let check = Check {
+        name: "slicewright".to_owned(),
+        conclusion: Conclusion::Passed,
+        sentence: "It may be merged.".to_owned(),
+        text: String::new(),
+        url: None,
+    };
+    story.goes_wrong("GET", "/status", Fault::Refuse(error(404, "Not Found")));
+    is_blocked(story.done(story.bot.check(&main, &check)), "set `checks: false`");
 }
 
 #[test]
