@@ -2,6 +2,8 @@
 
 mod accounts;
 
+mod emulated;
+
 mod judged;
 
 mod reading;
