@@ -5,14 +5,16 @@
 //! installation may, keeps git objects by their true ids, and delivers signed webhooks. It has no GraphQL, no archives and
 //! no commit statuses.
 
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::forge::github::{APP, APP_KEY};
+use super::prometheus::read_log;
 use super::repo::{MAIN, files_below};
 use super::{checkout, npm_script, python_tool};
 
@@ -28,11 +30,11 @@ pub(crate) const URL: &str = "http://emulate.test";
 const REPOSITORY: &str = "/repos/acme/infra";
 const KIMS_TOKEN: &str = "kims-token";
 
+const START_DEADLINE: Duration = Duration::from_secs(60);
+
 /// A running one.
 pub(crate) struct Emulate {
     child: Child,
-    /// Read no further; closing it would end the process at its next word.
-    _words: BufReader<ChildStdout>,
     url: String,
     runtime: tokio::runtime::Runtime,
     http: reqwest::Client,
@@ -64,14 +66,13 @@ impl Emulate {
             .stderr(Stdio::inherit())
             .spawn()
             .unwrap();
-        let mut words = BufReader::new(child.stdout.take().expect("it is piped"));
-        let Some(port) = port(&mut words) else {
-            let status = child.wait();
-            panic!("emulate ended before it listened: {status:?}");
+        let words = read_log(child.stdout.take().expect("it is piped"));
+        let Some(port) = wait_for_port(&words) else {
+            let _ = child.kill();
+            panic!("emulate did not listen within {START_DEADLINE:?}: {:?}", child.wait());
         };
         let emulate = Self {
             child,
-            _words: words,
             url: format!("http://127.0.0.1:{port}"),
             runtime: tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap(),
             http: reqwest::Client::builder().no_proxy().build().unwrap(),
@@ -152,16 +153,15 @@ impl Drop for Emulate {
     }
 }
 
-/// The port that it says it listens on; `None` when it ends before.
-fn port(words: &mut BufReader<ChildStdout>) -> Option<u16> {
-    let mut line = String::new();
-    while words.read_line(&mut line).unwrap() > 0 {
-        if let Some(port) = line.trim().strip_prefix("listening on port ") {
-            return Some(port.parse().unwrap());
+/// The port that it says it listens on.
+fn wait_for_port(words: &Receiver<String>) -> Option<u16> {
+    let deadline = Instant::now() + START_DEADLINE;
+    loop {
+        let line = words.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok()?;
+        if let Some(port) = line.strip_prefix("listening on port ") {
+            return port.parse().ok();
         }
-        line.clear();
     }
-    None
 }
 
 fn seed_text(hook: Option<&Hook<'_>>) -> Value {
