@@ -188,6 +188,26 @@ fn dependencies_come_from_crates_io_under_allowed_licences() {
     none("packages whose licence deny.toml does not allow", &broken);
 }
 
+/// npm writes down where a package came from: on a machine with a registry of its own, an address that others do not have.
+#[test]
+fn npm_packages_are_pinned_by_their_content_and_come_from_whichever_registry_is_configured() {
+    let lock = std::fs::read_to_string(checkout("tests/tools/npm/package-lock.json")).unwrap();
+    let lock: serde_json::Value = serde_json::from_str(&lock).unwrap();
+    let packages =
+        lock["packages"].as_object().expect("packages").iter().filter(|(path, _)| !path.is_empty());
+    let broken: Vec<String> = packages
+        .filter(|(_, package)| {
+            let elsewhere = |from: &serde_json::Value| {
+                !from.as_str().is_some_and(|at| at.starts_with("https://registry.npmjs.org/"))
+            };
+            let pinned = package["integrity"].as_str().is_some_and(|hash| hash.starts_with("sha512-"));
+            !pinned || package.get("resolved").is_some_and(elsewhere)
+        })
+        .map(|(path, package)| format!("{path}: {package}"))
+        .collect();
+    none("npm packages without a hash, or from another registry", &broken);
+}
+
 fn none(what: &str, broken: &[String]) {
     assert!(broken.is_empty(), "{what}:\n  {}", broken.join("\n  "));
 }

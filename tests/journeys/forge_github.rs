@@ -4,6 +4,8 @@ mod accounts;
 
 mod hooks;
 
+mod emulated;
+
 mod judged;
 
 mod people;

@@ -15,6 +15,10 @@ pub(crate) mod repo;
 
 pub(crate) mod forge;
 
+pub(crate) mod emulate;
+
+pub(crate) mod deliveries;
+
 pub(crate) mod kubernetes;
 
 pub(crate) mod nvidia;
@@ -32,6 +36,13 @@ pub(crate) fn checkout(path: &str) -> PathBuf {
 pub(crate) fn python_tool(program: &str) -> PathBuf {
     let path = checkout(".test-tools/venv/bin").join(program);
     assert!(path.exists(), "`{}` is missing: run `tests/run`, which makes it", path.display());
+    path
+}
+
+/// A script of the npm package `package`, as the test command installs it.
+pub(crate) fn npm_script(package: &str, script: &str) -> PathBuf {
+    let path = checkout(".test-tools/npm/node_modules").join(package).join(script);
+    assert!(path.exists(), "`{}` is missing: run `tests/run`, which installs it", path.display());
     path
 }
 

@@ -235,10 +235,10 @@ fn installed(program: &str) -> PathBuf {
 }
 
 /// Reads the log for as long as the process lives, so that its pipe never fills.
-fn read_log(stderr: impl Read + Send + 'static) -> Receiver<String> {
+pub(crate) fn read_log(log: impl Read + Send + 'static) -> Receiver<String> {
     let (send, receive) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+        for line in BufReader::new(log).lines().map_while(Result::ok) {
             let _ = send.send(line);
         }
     });

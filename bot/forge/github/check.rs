@@ -23,7 +23,8 @@ impl GitHub {
             }
         }
         self.status(commit, check).await.map_err(|error| match error {
-            ForgeError::Blocked { what } | ForgeError::Denied { what } => ForgeError::Blocked {
+            // GitHub does not admit that something is there to a token that may not see it.
+            ForgeError::Blocked { what } | ForgeError::Denied { what } | ForgeError::NotFound { what } => ForgeError::Blocked {
                 what: format!(
                     "{what}: give the App *Checks* or *Commit statuses* with write access (a token the latter), or set \
                      `checks: false`"

@@ -205,7 +205,10 @@ impl GitHub {
             _ if now.as_deref() == after => Ok(()),
             Ok(_) => Err(conflict()),
             Err(_) if now.as_deref() != before => Err(conflict()),
-            Err(ForgeError::Failed { what, .. }) => Err(self.why_not(branch, before, after, &what).await),
+            // A rule may be told by 409 too; the branch itself says that nobody moved it.
+            Err(ForgeError::Failed { what, .. } | ForgeError::Conflict { what }) => {
+                Err(self.why_not(branch, before, after, &what).await)
+            }
             Err(error) => Err(error),
         }
     }

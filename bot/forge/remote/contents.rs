@@ -63,7 +63,23 @@ pub(in crate::forge) async fn read(
         }
     }
     if missing.len() > FEW_FILES {
-        for (path, content) in unpacked(source, name, commit, &missing).await? {
+        let unpacked = match unpacked(source, name, commit, &missing).await {
+            // Archives are a service of their own, which a server, or a proxy before it, may not have for the bot.
+            Err(error @ (ForgeError::NotFound { .. } | ForgeError::Denied { .. })) => {
+                if missing.len() > MOST_FILES {
+                    let what = format!(
+                        "{error}: without it no more than {MOST_FILES} files are read one by one, and there are {}: let \
+                         the bot's account download archives of the repository",
+                        missing.len()
+                    );
+                    return Err(ForgeError::Blocked { what });
+                }
+                tracing::info!(%error, "{} files are read one by one", missing.len());
+                BTreeMap::new()
+            }
+            unpacked => unpacked?,
+        };
+        for (path, content) in unpacked {
             let Some(id) = missing.remove(&path) else { continue };
             let weight = content.len();
             contents.insert(path, kept.put(&id, content, weight));

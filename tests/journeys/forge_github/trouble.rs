@@ -1,6 +1,7 @@
 //! When answers are lost, late, old or errors: nothing is done twice, and nothing of a person's is lost.
 
 use serde_json::json;
+use slicewright::forge::{Check, Conclusion};
 
 use super::*;
 use crate::world::forge::Reply;
@@ -42,6 +43,17 @@ fn a_branch_that_was_moved_without_an_answer_was_moved() {
         assert!(matches!(lost, Err(ForgeError::Unanswered { .. })), "{lost:?}");
         assert_eq!(story.head(BRANCH), Some(head));
     }
+}
+
+#[test]
+fn a_branch_that_stands_where_it_was_was_not_moved_by_anybody_whatever_the_status_says() {
+    let story = Story::new(SignIn::Token);
+    story.state().github.graphql = GraphQl::Absent;
+    let head = story.propose();
+    let words = "Protected branch update failed for refs/heads/slicewright/dc1/a100.";
+    story.goes_wrong("PATCH", "/git/refs/", Fault::Refuse(error(409, words)));
+    is_blocked(story.publish(Some(&head), "gpu: 0.25\n"), "a branch protection rule");
+    assert_eq!(story.head(BRANCH), Some(head));
 }
 
 #[test]
@@ -159,6 +171,42 @@ fn the_token_goes_nowhere_else() {
     assert!(damaged.to_string().contains("damaged"), "{damaged}");
     story.forge.set_faults(None);
     assert_eq!(story.tree().files.len(), 22);
+}
+
+#[test]
+fn where_there_are_no_archives_files_are_read_one_by_one_up_to_a_limit() {
+    let many = |n: usize| -> Vec<(String, String)> {
+        (0..n).map(|n| (format!("x{n}.yaml"), format!("n: {n}\n"))).collect()
+    };
+    for (status, n_files) in [(404, 12), (403, 12), (404, 1_001)] {
+        let files = many(n_files);
+        let files: Vec<(&str, &str)> =
+            files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+        let story = Story::with(SignIn::Token, &files);
+        story.goes_wrong("GET", "/tarball/", Fault::Refuse(error(status, "No archives here")));
+        let head = story.done(story.bot.head()).unwrap();
+        let read = story.done(story.bot.read_tree(&head));
+        if n_files > 1_000 {
+            is_blocked(read, "let the bot's account download archives");
+        } else {
+            assert_eq!(read.unwrap().files.len(), n_files);
+        }
+    }
+}
+
+#[test]
+fn a_token_that_may_not_see_statuses_is_told_the_way_out() {
+    let story = Story::new(SignIn::Token);
+    let main = story.head(MAIN).unwrap();
+    let check = Check {
+        name: "slicewright".to_owned(),
+        conclusion: Conclusion::Passed,
+        sentence: "It may be merged.".to_owned(),
+        text: String::new(),
+        url: None,
+    };
+    story.goes_wrong("GET", "/status", Fault::Refuse(error(404, "Not Found")));
+    is_blocked(story.done(story.bot.check(&main, &check)), "set `checks: false`");
 }
 
 #[test]

@@ -139,18 +139,7 @@ impl FakeForge {
             broken: Mutex::new(Vec::new()),
         });
         let served = Arc::clone(&shared);
-        runtime.spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let served = Arc::clone(&served);
-                tokio::spawn(async move {
-                    let service = service_fn(move |request| serve(Arc::clone(&served), request));
-                    let connection = hyper::server::conn::http1::Builder::new()
-                        .serve_connection(TokioIo::new(stream), service);
-                    // A fault ends the connection with an error, as it should.
-                    drop(connection.await);
-                });
-            }
-        });
+        runtime.spawn(listen(listener, move |call| faulty(&served, call)));
         Self { face, address, shared, _runtime: runtime }
     }
 
@@ -241,7 +230,7 @@ impl Shared {
 
 /// A fault that ends the connection.
 #[derive(Debug)]
-struct Dropped;
+pub(crate) struct Dropped;
 
 impl std::fmt::Display for Dropped {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -251,8 +240,26 @@ impl std::fmt::Display for Dropped {
 
 impl std::error::Error for Dropped {}
 
+/// Answers every call until the runtime ends.
+pub(crate) async fn listen(
+    listener: tokio::net::TcpListener,
+    answer: impl Fn(Call) -> Result<Reply, Dropped> + Send + Sync + 'static,
+) {
+    let answer = Arc::new(answer);
+    while let Ok((stream, _)) = listener.accept().await {
+        let answer = Arc::clone(&answer);
+        tokio::spawn(async move {
+            let service = service_fn(move |request| serve(Arc::clone(&answer), request));
+            let connection =
+                hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+            // A fault ends the connection with an error, as it should.
+            drop(connection.await);
+        });
+    }
+}
+
 async fn serve(
-    shared: Arc<Shared>,
+    answer: Arc<impl Fn(Call) -> Result<Reply, Dropped> + Send + Sync + 'static>,
     request: hyper::Request<hyper::body::Incoming>,
 ) -> Result<hyper::Response<Full<Bytes>>, Dropped> {
     let (parts, body) = request.into_parts();
@@ -268,7 +275,7 @@ async fn serve(
             .collect(),
         body,
     };
-    let reply = tokio::task::spawn_blocking(move || faulty(&shared, call)).await.map_err(|_| Dropped)??;
+    let reply = tokio::task::spawn_blocking(move || answer(call)).await.map_err(|_| Dropped)??;
     let mut response = hyper::Response::builder().status(reply.status);
     for (name, value) in &reply.headers {
         response = response.header(name, value);
