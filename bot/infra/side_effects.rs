@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use slicewright_core::ids::WorkloadId;
 use slicewright_core::inventory::is_batch_kind;
 use slicewright_core::plan::Change;
+use slicewright_core::plan::node_pool::PoolCards;
 
 use super::config_map;
 use super::draft::Draft;
@@ -94,7 +95,11 @@ impl<'a> Reach<'a> {
                     reach.workloads.insert(edition.written_as(workload));
                     reach.namespaces.insert(&workload.namespace);
                 }
-                Change::SetMigConfig { .. } | Change::AddNodePool { .. } => reach.mig = true,
+                Change::SetMigConfig { .. } => reach.mig = true,
+                // GKE's plugin changes no label of the product.
+                Change::AddNodePool { cards, .. } => {
+                    reach.mig |= matches!(cards, PoolCards::Partition { .. });
+                }
                 Change::SetPluginConfig { .. } => reach.sharing = true,
                 Change::LabelNodes { key, .. } | Change::LabelGroup { key, .. } => {
                     reach.mig |= key == "nvidia.com/mig.config";

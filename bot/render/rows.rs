@@ -43,18 +43,27 @@ pub(super) fn rows(plan: &Plan) -> Vec<Row> {
                 why: "its nodes come and go: the label belongs where the group is declared".into(),
             }),
             Change::AddNodePool { group, name, cards, keeps_old } => {
-                let PoolCards::Partition { profile, per_card } = cards;
+                let (after, does) = match cards {
+                    PoolCards::Partition { profile, per_card } => {
+                        (format!("{per_card} × {} on every card", tick(profile)), "cuts")
+                    }
+                    PoolCards::TimeSharing { clients } => {
+                        (format!("{clients} pods in turns on every card"), "shares")
+                    }
+                };
                 settings.push(Row {
                     object: group_words(Some(group), true),
                     field: tick(name),
                     before: "not there".into(),
-                    after: format!("{per_card} × {} on every card", tick(profile)),
-                    why: if *keeps_old {
-                        "how a pool cuts its cards is fixed when it is made; who keeps a whole card stays in the old one"
-                            .into()
-                    } else {
-                        "how a pool cuts its cards is fixed when it is made; the old one goes last".into()
-                    },
+                    after,
+                    why: format!(
+                        "how a pool {does} its cards is fixed when it is made; {}",
+                        if *keeps_old {
+                            "who keeps a whole card stays in the old one"
+                        } else {
+                            "the old one goes last"
+                        }
+                    ),
                 });
             }
             // The workload's own row follows below: what it asks for stays as it is.

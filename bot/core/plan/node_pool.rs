@@ -11,6 +11,7 @@ use super::node_group::{NodeGroup, NodeGroupKind};
 use super::{PoolKind, Request};
 use crate::catalog::{Attribute, GpuModel, MigProfile, ProfileName};
 use crate::fit::Reason;
+use crate::ids::WorkloadId;
 use crate::inventory::{MigStrategy, Node, Sharing, sanitised_label};
 
 /// Labels of GKE nodes whose cards are cut or shared by GKE (GoogleCloudPlatform/container-engine-accelerators).
@@ -38,6 +39,11 @@ pub enum PoolCards {
         profile: String,
         /// Slices of a card.
         per_card: u32,
+    },
+    /// Handed to several pods in turns.
+    TimeSharing {
+        /// Pods a card, 2 to 48.
+        clients: u32,
     },
 }
 
@@ -152,12 +158,16 @@ pub fn azure_profile(profile: &str) -> Option<String> {
 /// A name for a pool with such cards, within what the cloud takes: 40 characters on GKE; on AKS 12, of small letters and
 /// digits.
 pub(super) fn name_beside(group: &NodeGroup, cards: &PoolCards) -> String {
-    let PoolCards::Partition { profile, .. } = cards;
-    let size = profile.split('.').next().unwrap_or_default();
+    let end = match cards {
+        PoolCards::Partition { profile, .. } => {
+            format!("-mig-{}", profile.split('.').next().unwrap_or_default())
+        }
+        PoolCards::TimeSharing { clients } => format!("-shared-{clients}"),
+    };
     let (longest, end) = match group.kind {
-        NodeGroupKind::Aks => (12, format!("mig{size}")),
+        NodeGroupKind::Aks => (12, end.replace('-', "")),
         NodeGroupKind::Gke | NodeGroupKind::Karpenter | NodeGroupKind::Eks | NodeGroupKind::ClusterApi => {
-            (40, format!("-mig-{size}"))
+            (40, end)
         }
     };
     let kept: String = group.name.chars().take(longest - end.len()).collect();
@@ -176,19 +186,57 @@ pub(super) fn may_be_called(kind: NodeGroupKind, name: &str) -> bool {
 
 /// Labels that tell the new pool's nodes from the old one's, by key.
 pub(super) fn labels_of(kind: NodeGroupKind, name: &str, cards: &PoolCards) -> BTreeMap<String, String> {
-    let PoolCards::Partition { profile, .. } = cards;
     let mut labels: BTreeMap<String, String> =
         pool_label(kind).map(|key| (key.to_owned(), name.to_owned())).into_iter().collect();
     match kind {
-        NodeGroupKind::Gke => {
-            labels.insert(PARTITION_LABEL.to_owned(), profile.clone());
-        }
+        NodeGroupKind::Gke => labels.extend(shared_labels(cards)),
         NodeGroupKind::Aks => {
             labels.insert("agentpool".to_owned(), name.to_owned());
         }
         NodeGroupKind::Karpenter | NodeGroupKind::Eks | NodeGroupKind::ClusterApi => {}
     }
     labels
+}
+
+/// Labels by which GKE tells what becomes of a node's cards.
+fn shared_labels(cards: &PoolCards) -> BTreeMap<String, String> {
+    let label = |key: &str, value: String| (key.to_owned(), value);
+    match cards {
+        PoolCards::Partition { profile, .. } => BTreeMap::from([label(PARTITION_LABEL, profile.clone())]),
+        PoolCards::TimeSharing { clients } => BTreeMap::from([
+            label(STRATEGY_LABEL, "time-sharing".to_owned()),
+            label(CLIENTS_LABEL, clients.to_string()),
+        ]),
+    }
+}
+
+/// The node selector that brings a pod to the new pool: on GKE what becomes of its cards, where that tells the pool, else
+/// its name as well. No other node of the cluster may carry all of it.
+pub(super) fn binding(
+    request: &Request<'_>,
+    kind: NodeGroupKind,
+    name: &str,
+    cards: &PoolCards,
+) -> BTreeMap<String, String> {
+    let own = shared_labels(cards);
+    let carries = |node: &Node| own.iter().all(|(key, value)| node.label(key) == Some(value.as_str()));
+    let mut labels = labels_of(kind, name, cards);
+    if kind == NodeGroupKind::Gke && !request.inventory.nodes.iter().any(carries) {
+        return own;
+    }
+    labels.remove("agentpool");
+    labels
+}
+
+/// Selector entries on the old pool's name in a workload's manifest, with the new one's.
+pub(super) fn follows(
+    request: &Request<'_>,
+    id: &WorkloadId,
+    (kind, name, cards): (NodeGroupKind, &str, &PoolCards),
+) -> BTreeMap<String, String> {
+    let declared = request.declared.of(id);
+    let selects = |key: &String| declared.is_some_and(|declared| declared.node_selector.contains_key(key));
+    labels_of(kind, name, cards).into_iter().filter(|(key, _)| selects(key)).collect()
 }
 
 /// A node of the new pool: like one of the old, but for what tells the two apart.

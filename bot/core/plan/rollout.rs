@@ -41,7 +41,8 @@ pub(super) fn rollout(plan: &Plan, request: &Request<'_>) -> Vec<Step> {
                 steps.extend(give_back(wave, &moved));
             }
         }
-        Method::TimeSlicing | Method::Mps => steps.extend(time_slicing::rollout::steps(plan, request)),
+        Method::TimeSlicing | Method::Mps => steps
+            .extend(new_pool::shared(plan).unwrap_or_else(|| time_slicing::rollout::steps(plan, request))),
         Method::KeepWhole => {}
     }
     steps.extend(with_fate(plan, NodeFate::Freed).into_iter().map(|node| free(plan, node, request)));
@@ -101,7 +102,7 @@ pub(super) fn rollback(plan: &Plan, request: &Request<'_>) -> Vec<Step> {
         back.on_failure = (plan.method == Method::Mig).then(|| stuck(request));
         steps.push(back);
     }
-    if matches!(plan.method, Method::TimeSlicing | Method::Mps) {
+    if matches!(plan.method, Method::TimeSlicing | Method::Mps) && new_pool::shared(plan).is_none() {
         steps.push(time_slicing::rollout::apart(plan));
     }
     steps

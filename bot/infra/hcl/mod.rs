@@ -18,7 +18,7 @@ use hcl_edit::Span;
 use hcl_edit::expr::{Expression, Object, ObjectKey};
 use hcl_edit::structure::{Body, Structure};
 
-pub(super) use beside::{Copied, attribute, copy};
+pub(super) use beside::{Copied, Splice, attribute, copy, inner_block};
 pub(super) use splice::put;
 
 /// Longest text that is read; configurations are far smaller.
@@ -171,7 +171,8 @@ fn leaves(text: &str, body: &Body) -> BTreeMap<(Vec<String>, String), usize> {
 type Leaves = BTreeMap<(Vec<String>, String), usize>;
 
 fn below_body(text: &str, body: &Body, way: &[String], found: &mut Leaves) {
-    let mut n_blocks = 0_usize;
+    // Blocks of one kind are told by their order; where they stand among others says nothing.
+    let mut n_blocks: BTreeMap<String, usize> = BTreeMap::new();
     for structure in body {
         match structure {
             Structure::Attribute(attribute) => {
@@ -179,9 +180,10 @@ fn below_body(text: &str, body: &Body, way: &[String], found: &mut Leaves) {
             }
             Structure::Block(block) => {
                 let labels: Vec<&str> = block.labels.iter().map(|label| label.as_str()).collect();
-                let name = format!("{} {} #{n_blocks}", block.ident.as_str(), labels.join(" "));
-                n_blocks += 1;
-                let way = step(way, &name);
+                let name = format!("{} {}", block.ident.as_str(), labels.join(" "));
+                let n = n_blocks.entry(name.clone()).or_default();
+                let way = step(way, &format!("{name} #{n}"));
+                *n += 1;
                 say(&way, "block", found);
                 below_body(text, &block.body, &way, found);
             }

@@ -57,8 +57,12 @@ impl<'a> NewPool<'a> {
     }
 
     fn cut(&self) -> String {
-        let PoolCards::Partition { profile, per_card } = self.cards;
-        format!("{per_card} slices `{profile}` on each card")
+        match self.cards {
+            PoolCards::Partition { profile, per_card } => {
+                format!("{per_card} slices `{profile}` on each card")
+            }
+            PoolCards::TimeSharing { clients } => format!("{clients} pods in turns on each card"),
+        }
     }
 
     /// What the way back has to undo.
@@ -89,8 +93,12 @@ pub(super) fn settle(edition: &Edition<'_>, objects: &Objects<'_>, new: &NewPool
         "once its pods have moved it is drained and removed, as a change of its own"
     };
     draft.side_effect(format!(
-        "`{place}`: {} stays as it is, since how a pool cuts its cards is fixed when it is made; {then}.",
-        new.group
+        "`{place}`: {} stays as it is, since how a pool {} its cards is fixed when it is made; {then}.",
+        new.group,
+        match new.cards {
+            PoolCards::Partition { .. } => "cuts",
+            PoolCards::TimeSharing { .. } => "shares",
+        }
     ));
     sizes.into_iter().for_each(|sentence| draft.side_effect(sentence));
 }

@@ -159,6 +159,7 @@ const CASES: &[&str] = &[
     "gke-partition",
     "gke-partition-beside-whole-cards",
     "aks-partition-single",
+    "gke-time-sharing",
 ];
 
 proptest! {

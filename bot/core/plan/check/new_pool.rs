@@ -17,7 +17,9 @@ pub(super) fn layout(
     group: &NodeGroup,
     cards: &PoolCards,
 ) -> Result<BTreeMap<ProfileName, u32>, String> {
-    let PoolCards::Partition { profile, per_card } = cards;
+    let PoolCards::Partition { profile, per_card } = cards else {
+        return Err(format!("the cards of a new {} would not be cut", group.kind.name()));
+    };
     let known = profile.parse().ok().and_then(|name| model.profile(name));
     let Some(known) = known.filter(|known| node_pool::offers(group.kind, model, known)) else {
         return Err(format!("no {} offers `{profile}`", group.kind.name()));

@@ -4,7 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::super::node_pool::PoolCards;
 use super::super::{CardUse, Change, NodeFate, NodeOutcome, Plan, PluginSharing, PoolKind, Request};
+use super::new_pool;
 use crate::catalog::GpuModel;
 use crate::ids::WorkloadId;
 use crate::inventory::{DeclaredWorkload, MigStrategy, Node, Sharing, Taint};
@@ -114,6 +116,19 @@ fn keys<'p>(request: &'p Request<'_>, plan: &'p Plan, broken: &mut Vec<String>) 
             }
             let (members, nodes) = (Vec::new(), BTreeSet::new());
             keys.push(Key { name: key, replicas: *replicas, sharing: *sharing, members, nodes });
+        }
+    }
+    for change in &plan.changes {
+        if let Change::AddNodePool { name, cards: PoolCards::TimeSharing { clients }, .. } = change {
+            let (members, nodes) = (Vec::new(), BTreeSet::new());
+            let sharing = PluginSharing::TimeSlicing;
+            keys.push(Key { name, replicas: *clients, sharing, members, nodes });
+            let bound =
+                |id: &WorkloadId| pinned(plan, id).is_some_and(|selector| new_pool::is_meant(plan, selector));
+            let ids = plan.items.iter().map(|item| &item.fit.workload);
+            for id in ids.filter(|id| !bound(id)) {
+                broken.push(format!("{id} is to share cards of {name} and does not select it"));
+            }
         }
     }
     for change in &plan.changes {

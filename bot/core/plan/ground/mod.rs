@@ -13,6 +13,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 
+use super::node_group::NodeGroupKind;
 use super::{Request, node_pool};
 use crate::catalog::{DriverVersion, GpuModel};
 use crate::fit::{Ground, Reason};
@@ -69,7 +70,13 @@ pub(super) fn ground(request: &Request<'_>, model_name: Option<&str>, model: Opt
                         .or(names_refused)
                 }),
         },
-        time_slicing_refused: unsafe_for_both.clone().or_else(|| off(operator.device_plugin_off.as_ref())),
+        time_slicing_refused: match &new_pool {
+            // AKS has no field for it, and its plugin reads none of the operator's labels.
+            Some(group) if group.kind == NodeGroupKind::Gke => {
+                owner::refused_to_a_new_pool(request, &nodes).or_else(|| several_models(request, &nodes))
+            }
+            Some(_) | None => unsafe_for_both.clone().or_else(|| off(operator.device_plugin_off.as_ref())),
+        },
         mps_refused: unsafe_for_both
             .or_else(|| off(operator.device_plugin_off.as_ref()))
             .or_else(|| strategy::mps_refused(request, &nodes)),

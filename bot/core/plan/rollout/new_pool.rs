@@ -3,7 +3,7 @@
 use super::{drain, step};
 use crate::plan::node_group::NodeGroup;
 use crate::plan::node_pool::{PoolCards, pool_label};
-use crate::plan::{Change, Plan, Step};
+use crate::plan::{Change, Plan, Step, time_slicing};
 
 /// A new pool of the plan.
 struct Added<'p> {
@@ -35,7 +35,10 @@ fn selector(group: &NodeGroup, name: &str) -> String {
 /// Slices must exist before pods ask for them.
 pub(super) fn first(plan: &Plan) -> Option<Step> {
     let Added { group, name, cards, .. } = added(plan)?;
-    let PoolCards::Partition { profile, per_card } = cards;
+    let offers = match cards {
+        PoolCards::Partition { profile, per_card } => format!("{per_card} slices `{profile}` a card"),
+        PoolCards::TimeSharing { clients } => format!("`nvidia.com/gpu` {clients} times a card"),
+    };
     let mut first = step(
         format!(
             "Before the workloads change: let the pipeline make the new {} `{name}`; its file is applied ahead of the \
@@ -45,7 +48,7 @@ pub(super) fn first(plan: &Plan) -> Option<Step> {
         vec![format!("kubectl get nodes {} -o wide", selector(group, name))],
     );
     first.wait_for = Some(format!(
-        "its nodes are ready and offer {per_card} slices `{profile}` a card; a pool that starts with no node makes its \
+        "its nodes are ready and offer {offers}; a pool that starts with no node makes its \
          first one for the first pod"
     ));
     first.cost = Some("new nodes are paid for beside the old ones until those are gone".to_owned());
@@ -54,6 +57,13 @@ pub(super) fn first(plan: &Plan) -> Option<Step> {
             .to_owned(),
     );
     Some(first)
+}
+
+/// The steps of pods that share the cards of a new pool, without the last one. `None`: there is no such pool.
+pub(super) fn shared(plan: &Plan) -> Option<Vec<Step>> {
+    let mut merge = step("Merge. The pipeline applies the pod templates.", Vec::new());
+    merge.wait_for = Some("the pipeline is through".to_owned());
+    Some(vec![first(plan)?, merge, time_slicing::rollout::roll(plan)])
 }
 
 /// The old pool goes, or what is empty of it.

@@ -16,6 +16,8 @@ mod outcome;
 
 mod proof;
 
+mod new_pool;
+
 pub(super) mod rollout;
 
 #[cfg(test)]
@@ -25,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::mig::{item, label_today, nothing, one_model};
 use super::pool::Spread;
-use super::{Alternative, Change, Goal, Kept, Plan, PluginSharing, PoolKind, Request, Weighed};
+use super::{Alternative, Change, Goal, Kept, Plan, PluginSharing, PoolKind, Request, Weighed, node_pool};
 use crate::catalog::GpuModel;
 use crate::fit::Reason;
 use crate::ids::slug;
@@ -112,6 +114,9 @@ impl<'w, 'a> Scene<'_, 'w, 'a> {
         plan.waves = rollout::waves(&plan);
         rollout::allow(request, &mut plan)?;
         with_saving(request, &mut plan, sharers, &divided.groups);
+        if let Some(cloud) = node_pool::of(request) {
+            new_pool::instead(request, &mut plan, sharers, &divided.groups, (cloud, pins))?;
+        }
         if plan.gain(request.pool.goal) > 0 {
             Ok(plan)
         } else {

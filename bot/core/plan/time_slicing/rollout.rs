@@ -204,7 +204,7 @@ fn keep_whole_cards_away(plan: &Plan) -> Step {
 }
 
 /// Node selectors are part of the pod template: a change of it makes the pods anew.
-fn roll(plan: &Plan) -> Step {
+pub(in crate::plan) fn roll(plan: &Plan) -> Step {
     let pinned = || {
         plan.changes.iter().filter_map(|change| match change {
             Change::PinWorkload { workload, .. } => Some(workload),

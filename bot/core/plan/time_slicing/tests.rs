@@ -1,5 +1,6 @@
 //! Pools whose pods may share whole cards, planned and checked.
 
+mod new_pool;
 mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -6,7 +6,7 @@ use slicewright_core::plan::node_pool::{PoolCards, azure_profile};
 
 use super::group::{Copy, Group, Name, many, title};
 use super::{Place, each, several_callers};
-use crate::infra::hcl::{self, Copied, Holder, line, span};
+use crate::infra::hcl::{self, Copied, Holder, Splice, line, span};
 use crate::infra::kustomize::parent;
 use crate::infra::node_groups::LONGEST_COPY;
 use crate::infra::repository::{Repository, is_terraform};
@@ -34,42 +34,103 @@ pub(in crate::infra::node_groups) enum Outcome {
     Refused(String),
 }
 
-/// The field that says how a pool's cards are cut, and the block that it stands in, as the way from the pool's own.
+/// What says how a pool's cards are cut or shared, and the block that it stands in, as the way from the pool's own.
 struct Field {
     way: &'static [&'static str],
-    name: &'static str,
-    /// Fields of the same block that say otherwise what becomes of the cards.
-    others: &'static [&'static str],
+    said: Said,
+    /// Names in the same block that say what becomes of the cards.
+    taken: &'static [&'static str],
 }
 
-/// `google_container_node_pool` and `azurerm_kubernetes_cluster_node_pool`; neither field changes in place (documentation
-/// of the two providers).
-fn field(kind: NodeGroupKind) -> Option<(&'static str, Field)> {
-    match kind {
-        NodeGroupKind::Gke => Some((
-            "google_container_node_pool",
-            Field {
-                way: &["node_config", "guest_accelerator"],
-                name: "gpu_partition_size",
-                others: &["gpu_sharing_config"],
-            },
-        )),
-        NodeGroupKind::Aks => Some((
-            "azurerm_kubernetes_cluster_node_pool",
-            Field { way: &[], name: "gpu_instance", others: &[] },
-        )),
-        NodeGroupKind::Karpenter | NodeGroupKind::Eks | NodeGroupKind::ClusterApi => None,
+/// How it is said.
+enum Said {
+    /// An attribute with a plain string.
+    Attribute(&'static str, String),
+    /// A block with these attributes, as they are written.
+    Block(&'static str, Vec<(&'static str, String)>),
+}
+
+impl Said {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Attribute(name, _) | Self::Block(name, _) => name,
+        }
+    }
+
+    /// Whether a block says it already.
+    fn is_in(&self, text: &str, block: &Block) -> bool {
+        match self {
+            Self::Attribute(name, value) => Holder::block(block).string(name) == Some(value),
+            Self::Block(name, attributes) => {
+                block.body.blocks().filter(|inner| inner.ident.as_str() == *name).any(|inner| {
+                    let holder = Holder::block(inner);
+                    attributes.iter().all(|(name, value)| {
+                        holder.get(name).is_some_and(|held| hcl::slice(text, held) == value)
+                    })
+                })
+            }
+        }
+    }
+
+    fn splice(&self, text: &str, block: &Block) -> Result<Splice, String> {
+        match self {
+            Self::Attribute(name, value) => hcl::attribute(text, block, name, value),
+            Self::Block(name, attributes) => hcl::inner_block(text, block, name, attributes),
+        }
+    }
+
+    /// As it is written in a resource, a line each.
+    fn lines(&self) -> Vec<String> {
+        match self {
+            Self::Attribute(name, value) => vec![format!("{name} = \"{value}\"")],
+            Self::Block(name, attributes) => {
+                let longest = attributes.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
+                let inside = attributes.iter().map(|(name, value)| format!("  {name:longest$} = {value}"));
+                std::iter::once(format!("{name} {{")).chain(inside).chain(["}".to_owned()]).collect()
+            }
+        }
+    }
+
+    /// As it is written in an entry of Google's module, which has no blocks.
+    fn entries(&self) -> Vec<String> {
+        match self {
+            Self::Attribute(name, value) => vec![format!("{name} = \"{value}\"")],
+            Self::Block(_, attributes) => {
+                attributes.iter().map(|(name, value)| format!("{name} = {value}")).collect()
+            }
+        }
     }
 }
 
-/// The field's value, as the provider spells it.
-fn value(kind: NodeGroupKind, cards: &PoolCards) -> String {
-    let PoolCards::Partition { profile, .. } = cards;
-    match kind {
-        NodeGroupKind::Aks => azure_profile(profile).unwrap_or_default(),
-        NodeGroupKind::Gke | NodeGroupKind::Karpenter | NodeGroupKind::Eks | NodeGroupKind::ClusterApi => {
-            profile.clone()
+/// `google_container_node_pool` and `azurerm_kubernetes_cluster_node_pool`; none of the fields changes in place
+/// (documentation of the two providers). AKS has none for cards that are shared.
+fn field(kind: NodeGroupKind, cards: &PoolCards) -> Option<(&'static str, Field)> {
+    match (kind, cards) {
+        (NodeGroupKind::Gke, cards) => {
+            let said = match cards {
+                PoolCards::Partition { profile, .. } => {
+                    Said::Attribute("gpu_partition_size", profile.clone())
+                }
+                PoolCards::TimeSharing { clients } => Said::Block(
+                    "gpu_sharing_config",
+                    vec![
+                        ("gpu_sharing_strategy", "\"TIME_SHARING\"".to_owned()),
+                        ("max_shared_clients_per_gpu", clients.to_string()),
+                    ],
+                ),
+            };
+            let taken: &[&str] = &["gpu_partition_size", "gpu_sharing_config"];
+            Some((
+                "google_container_node_pool",
+                Field { way: &["node_config", "guest_accelerator"], said, taken },
+            ))
         }
+        (NodeGroupKind::Aks, PoolCards::Partition { profile, .. }) => {
+            let said = Said::Attribute("gpu_instance", azure_profile(profile)?);
+            Some(("azurerm_kubernetes_cluster_node_pool", Field { way: &[], said, taken: &["gpu_instance"] }))
+        }
+        (NodeGroupKind::Aks, PoolCards::TimeSharing { .. })
+        | (NodeGroupKind::Karpenter | NodeGroupKind::Eks | NodeGroupKind::ClusterApi, _) => None,
     }
 }
 
@@ -81,8 +142,14 @@ pub(in crate::infra::node_groups) fn beside(
     cards: &PoolCards,
 ) -> (Vec<Beside>, Vec<String>) {
     let mut found = Vec::new();
-    let Some((resource, field)) = field(wanted.kind) else { return (found, Vec::new()) };
-    let new = New { repository, kind: wanted.kind, resource, field, name, value: value(wanted.kind, cards) };
+    let Some((resource, field)) = field(wanted.kind, cards) else { return (found, Vec::new()) };
+    let ending = match cards {
+        PoolCards::Partition { profile, .. } => {
+            format!("mig_{}", profile.split('.').next().unwrap_or_default())
+        }
+        PoolCards::TimeSharing { clients } => format!("shared_{clients}"),
+    };
+    let new = New { repository, kind: wanted.kind, resource, field, name, ending };
     let there = new.there();
     let nearly = each(repository, wanted, |place| found.push(new.of(&place, there.as_ref())));
     (found, nearly)
@@ -94,7 +161,8 @@ struct New<'n, 'r> {
     resource: &'static str,
     field: Field,
     name: &'n str,
-    value: String,
+    /// The end of the new block's name: `mig_2g`.
+    ending: String,
 }
 
 impl New<'_, '_> {
@@ -131,11 +199,9 @@ impl New<'_, '_> {
         let mut found = None;
         each(self.repository, &group, |Place { path, text, body, group, .. }| {
             let block = body.blocks().find(|block| span(*block) == (group.start..group.end));
-            let held = block.and_then(|block| {
-                Some(Holder::block(self.within(block).ok()?).string(self.field.name)?.to_owned())
-            });
-            found =
-                Some((format!("{path}:{}", line(text, group.start)), held.as_deref() == Some(&self.value)));
+            let says = |block| self.within(block).is_ok_and(|within| self.field.said.is_in(text, within));
+            let is_meant = block.is_some_and(says);
+            found = Some((format!("{path}:{}", line(text, group.start)), is_meant));
         });
         found
     }
@@ -152,7 +218,10 @@ impl New<'_, '_> {
             within = match (inner.next(), inner.next(), within.body.blocks().any(|one| dynamic(&one))) {
                 (Some(one), None, false) => one,
                 (None, _, false) => {
-                    return Err(format!("it has no block `{name}` that could hold `{}`", self.field.name));
+                    return Err(format!(
+                        "it has no block `{name}` that could hold `{}`",
+                        self.field.said.name()
+                    ));
                 }
                 (_, _, true) => return Err(format!("its block `{name}` is computed (`dynamic`)")),
                 (Some(_), Some(_), false) => return Err(format!("it has several blocks `{name}`")),
@@ -192,32 +261,27 @@ impl New<'_, '_> {
         };
         let within = self.within(block)?;
         let holder = Holder::block(within);
-        let is_other = |inner: &&Block| self.field.others.contains(&inner.ident.as_str());
-        let set = holder.get(self.field.name).map(|value| (self.field.name, span(value).start));
-        let other =
-            within.body.blocks().find(is_other).map(|inner| (inner.ident.as_str(), span(inner).start));
-        if let Some((name, at)) = set.or(other) {
+        let taken = self.field.taken.iter().find_map(|name| {
+            let blocks = within.body.blocks().find(|inner| inner.ident.as_str() == *name);
+            let at = holder.get(name).map(span).or(blocks.map(span))?;
+            Some((*name, at.start))
+        });
+        if let Some((name, at)) = taken {
             return Err(format!("it sets `{name}` already (`{path}:{}`)", line(text, at)));
         }
         let title_at = title(block, 1).ok_or("its block has no name")?;
         let old = text.get(title_at.clone()).unwrap_or_default();
         let quote = if old.starts_with('"') { "\"" } else { "" };
-        let title = format!("{}_{}", old.trim_matches('"'), self.ending());
+        let title = format!("{}_{}", old.trim_matches('"'), self.ending);
         if let Some(place) = self.titled(path, &title) {
             return Err(format!("`{}.{title}` is declared already (`{place}`)", self.resource));
         }
         let splices = vec![
-            (title_at, format!("{quote}{title}{quote}")),
-            (name_at, format!("\"{}\"", self.name)),
-            hcl::attribute(text, within, self.field.name, &self.value)?,
+            Splice::other(title_at, format!("{quote}{title}{quote}")),
+            Splice::other(name_at, format!("\"{}\"", self.name)),
+            self.field.said.splice(text, within)?,
         ];
         hcl::copy(text, block, splices)
-    }
-
-    /// The end of the new block's name: `mig_2g`.
-    fn ending(&self) -> String {
-        let size = self.value.trim_start_matches("MIG").split('.').next().unwrap_or_default();
-        format!("mig_{size}")
     }
 
     /// Where the folder has such a resource of this name: all files of a folder are one module.
@@ -249,12 +313,11 @@ impl New<'_, '_> {
         let last = entry.rsplit('\n').next().unwrap_or_default();
         let indent: String = last.chars().take_while(|c| matches!(c, ' ' | '\t')).collect();
         let close = indent.strip_suffix("  ").unwrap_or_default();
+        let more: String = self.field.said.entries().iter().map(|line| format!("{indent}{line}\n")).collect();
         format!(
             "# beside the pool at line {}, in `node_pools`; the module's maps with labels, taints and scopes need the name \
-             too\n{close}{entry}\n{indent}{} = \"{}\"\n{close}}},\n",
+             too\n{close}{entry}\n{more}{close}}},\n",
             line(text, group.start),
-            self.field.name,
-            self.value
         )
     }
 
@@ -268,7 +331,9 @@ impl New<'_, '_> {
             text.push_str(&format!("{}{name} {{\n", "  ".repeat(depth)));
         }
         let depth = self.field.way.len();
-        text.push_str(&format!("{}{} = \"{}\"\n", "  ".repeat(depth), self.field.name, self.value));
+        for line in self.field.said.lines() {
+            text.push_str(&format!("{}{line}\n", "  ".repeat(depth)));
+        }
         for depth in (0..depth).rev() {
             text.push_str(&format!("{}}}\n", "  ".repeat(depth)));
         }

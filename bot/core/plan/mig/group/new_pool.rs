@@ -14,8 +14,8 @@ use super::{Choice, Land, Mig, OneLayout};
 use crate::fit::Reason;
 use crate::ids::WorkloadId;
 use crate::inventory::{DeclaredWorkload, Node};
-use crate::plan::node_group::NodeGroup;
-use crate::plan::node_pool::{self, PARTITION_LABEL, PoolCards};
+use crate::plan::node_group::{NodeGroup, NodeGroupKind};
+use crate::plan::node_pool::{self, PoolCards};
 use crate::plan::placement::{lasts, tolerates};
 use crate::plan::{Change, Request, Weighed};
 use crate::units::{counted, first_few};
@@ -99,36 +99,19 @@ struct NewPool<'p, 'r> {
 }
 
 impl<'r> NewPool<'_, 'r> {
-    fn labels(&self) -> BTreeMap<String, String> {
-        node_pool::labels_of(self.group.kind, self.name, self.cards)
-    }
-
     /// Selector entries on the old pool's name, with the new one's.
     fn follows(&self, id: &WorkloadId) -> BTreeMap<String, String> {
-        let declared = self.request.declared.of(id);
-        let selects =
-            |key: &String| declared.is_some_and(|declared| declared.node_selector.contains_key(key));
-        self.labels().into_iter().filter(|(key, _)| selects(key)).collect()
+        node_pool::follows(self.request, id, (self.group.kind, self.name, self.cards))
     }
 
     /// Node selectors that bring those who move to the new pool.
     fn movers(&self, weighed: &[Weighed<'_>], converted: &BTreeSet<usize>) -> Result<Vec<Change>, Reason> {
-        let labels = self.labels();
-        // The size alone, where it tells the pool; else a pool of other cards with slices of the same name could be met.
-        let ambiguous = |value: &String| {
-            let carries = |node: &Node| node.label(PARTITION_LABEL) == Some(value.as_str());
-            self.request.inventory.nodes.iter().any(carries)
-        };
-        let binding: BTreeMap<String, String> = match labels.get(PARTITION_LABEL) {
-            Some(size) if !ambiguous(size) => BTreeMap::from([(PARTITION_LABEL.to_owned(), size.clone())]),
-            Some(_) => labels.clone(),
-            None => labels.iter().filter(|(key, _)| *key != "agentpool").map(own).collect(),
-        };
+        let binding = node_pool::binding(self.request, self.group.kind, self.name, self.cards);
         let mut changes = Vec::new();
         for w in converted.iter().map(|i| &weighed[*i]) {
             let id = &w.workload.id;
             let product = self.request.declared.of(id).and_then(|d| d.node_selector.get(PRODUCT_LABEL));
-            if let Some(product) = product.filter(|_| !labels.contains_key(PARTITION_LABEL)) {
+            if let Some(product) = product.filter(|_| self.group.kind != NodeGroupKind::Gke) {
                 return Err(Reason::new(
                     "selector-breaks",
                     format!(

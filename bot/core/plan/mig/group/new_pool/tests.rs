@@ -39,7 +39,7 @@ fn added(plan: &Plan) -> (&str, &str, u32, bool) {
     let Some(Change::AddNodePool { name, cards, keeps_old, .. }) = plan.changes.first() else {
         panic!("{:#?}", plan.changes)
     };
-    let PoolCards::Partition { profile, per_card } = cards;
+    let PoolCards::Partition { profile, per_card } = cards else { panic!("{cards:?}") };
     (name, profile, *per_card, *keeps_old)
 }
 
