@@ -57,6 +57,7 @@ fn row(pool: &PoolReport) -> BoardRow<'_> {
         section: pool.section,
         pool: format!("{}/{}", pool.pool.cluster, pool.pool.pool),
         title: pool.proposal.as_ref().map(|proposal| proposal.title.as_str()),
+        is_open: pool.is_open,
         cards_freed: pool.cards_freed,
         reason: pool.action.reason(),
         url: pool.url.as_deref().filter(|_| pool.section.has_request()),

@@ -17,6 +17,9 @@ use super::VERSION;
 use crate::forge::{Check, Commit, Conclusion, Forge, ForgeError, Found, Identity, RequestText, Topic};
 use crate::render::{self, Dialect, Reply};
 
+/// What is said while something stands in the way, and taken back when it does not.
+const PASSING: [Topic; 3] = [Topic::Edited, Topic::Configuration, Topic::Warning];
+
 /// What people and rules see the verdict under.
 pub(super) const CHECK: &str = "slicewright";
 
@@ -154,10 +157,12 @@ impl<'a> Pass<'a> {
                 }
                 // Whatever was said is no longer so.
                 None if self.is_ours(found) => {
-                    self.hush(found).await;
-                    if self.subject.checks && lifecycle::stands(&found.observed(), &self.own(found)) {
-                        self.show_verdict(&action, found.branch_head.as_deref(), url.as_deref()).await;
-                    }
+                    self.hush(found, &PASSING).await;
+                    self.show_verdict(&action, found, found.branch_head.as_deref(), url.as_deref()).await;
+                }
+                // It holds, but something else makes the bot wait.
+                Some(Doubt::Wait(_)) if self.is_ours(found) => {
+                    self.hush(found, &[Topic::Configuration]).await;
                 }
                 _ => {}
             }
@@ -174,7 +179,7 @@ impl<'a> Pass<'a> {
                     Some(Written { url, head }) => (Some(url), Some(head)),
                     None => (url, fresh.branch_head.clone()),
                 };
-                self.show_verdict(&action, head.as_deref(), url.as_deref()).await;
+                self.show_verdict(&action, &fresh, head.as_deref(), url.as_deref()).await;
                 Ok(Done { action, url })
             }
             Err(error) if matches!(error.downcast_ref(), Some(ForgeError::Conflict { .. })) => {
@@ -193,9 +198,13 @@ impl<'a> Pass<'a> {
     async fn act(&self, found: &Found, action: &Action) -> anyhow::Result<Option<Written>> {
         match action {
             Action::Leave { .. } => {}
-            Action::Warn { reason } => self.say(found, Topic::Warning, &Reply::Warned { reason }).await?,
+            Action::Warn { reason } => {
+                self.say(found, Topic::Warning, &Reply::Warned { reason }).await?;
+                self.hush(found, &[Topic::Edited, Topic::Configuration]).await;
+            }
             Action::StopEdited { reason, way_back, .. } => {
                 self.say(found, Topic::Edited, &Reply::Edited { reason, way_back }).await?;
+                self.hush(found, &[Topic::Warning, Topic::Configuration]).await;
             }
             Action::Open { push, .. } => return self.write(found, *push).await.map(Some),
             Action::Update { push: false, text: false, .. } => {}
@@ -222,9 +231,11 @@ impl<'a> Pass<'a> {
 
     /// Shows on the head of an open proposal whether it may be merged, where that is wanted. What was done is no less done
     /// without it.
-    async fn show_verdict(&self, action: &Action, head: Option<&str>, url: Option<&str>) {
-        let wanted = self.ready.map(|ready| &ready.wanted);
-        let verdict = verdict(action, wanted).filter(|_| self.subject.checks);
+    async fn show_verdict(&self, action: &Action, found: &Found, head: Option<&str>, url: Option<&str>) {
+        if !self.subject.checks {
+            return;
+        }
+        let verdict = verdict(action, &found.observed(), self.ready.map(|ready| &ready.wanted));
         let (Some(head), Some(verdict)) = (head, verdict) else { return };
         let (conclusion, lead, reply) = match &verdict {
             Verdict::Fine(reason) => (Conclusion::Passed, "It holds", Reply::Supported { reason }),
@@ -286,7 +297,7 @@ impl<'a> Pass<'a> {
             .with_context(|| format!("cannot write the merge request of `{branch}`"))?;
         if is_open(found) {
             // Whatever stood in the way is gone: the bot writes there again.
-            self.hush(found).await;
+            self.hush(found, &PASSING).await;
         }
         Ok(Written { url, head })
     }
@@ -349,7 +360,7 @@ impl<'a> Pass<'a> {
             (Some(request), None) => (request.title.clone(), request.body.clone()),
             (None, _) => (String::new(), String::new()),
         };
-        self.hush(found).await;
+        self.hush(found, &PASSING).await;
         self.forge
             .close(branch, expected, request.map(|request| request.id.as_str()), &title, &body)
             .await
@@ -369,10 +380,9 @@ impl<'a> Pass<'a> {
     }
 
     /// Takes away what was said and holds no more.
-    async fn hush(&self, found: &Found) {
+    async fn hush(&self, found: &Found, topics: &[Topic]) {
         let Some(request) = found.request.as_ref().filter(|request| request.by_bot) else { return };
-        let topics = [Topic::Edited, Topic::Configuration, Topic::Warning];
-        if let Err(error) = self.forge.hush(self.subject.branch, &request.id, &topics).await {
+        if let Err(error) = self.forge.hush(self.subject.branch, &request.id, topics).await {
             tracing::warn!("cannot remove a comment of `{}`: {error}", self.subject.branch);
         }
     }

@@ -61,6 +61,8 @@ pub struct PoolReport {
     pub action: Action,
     /// Where it stands among the pools of its repository.
     pub section: Section,
+    /// Its merge request is open, and the bot's.
+    pub is_open: bool,
     /// GPUs that the plan frees; 0 without one.
     pub cards_freed: u32,
     /// The text, where there is something to propose.
@@ -287,6 +289,16 @@ impl Engine {
             misconfigured: analysis.repo.is_err(),
         };
         Ok(PoolReport {
+            is_open: match &done.action {
+                Action::Open { .. } => true,
+                Action::Withdraw { .. } | Action::RecordMerged { .. } | Action::RecordDeclined { .. } => {
+                    false
+                }
+                Action::Update { .. }
+                | Action::Warn { .. }
+                | Action::Leave { .. }
+                | Action::StopEdited { .. } => standing.was_open,
+            },
             section: section(&standing),
             cards_freed: plan_of(outcome).map_or(0, |plan| plan.saving.cards_freed),
             pool: pool.clone(),

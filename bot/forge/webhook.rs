@@ -167,7 +167,8 @@ pub fn read(
     let name = text(headers, if kind == RemoteKind::GitHub { "x-github-event" } else { "x-gitlab-event" });
     let name = name.unwrap_or_default();
     let news = told(kind, name, body)?;
-    // A GitLab before 17.4 numbers nothing; its payloads carry times and numbers, so that no two are the same.
+    // A GitLab before 17.4 numbers nothing. Comments and merge requests carry numbers and times; the same move of a branch,
+    // made again, counts once there, and the next look at the branch sees it anyway.
     let key = key.map_or_else(|| format!("sha256-{:x}", HexOf(&Sha256::digest(body))), str::to_owned);
     Ok(Delivery { key, name: name.to_owned(), news })
 }

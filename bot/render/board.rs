@@ -29,6 +29,8 @@ pub struct BoardRow<'a> {
     pub pool: String,
     /// What is proposed, where something is.
     pub title: Option<&'a str>,
+    /// Its merge request is open, whoever has to act.
+    pub is_open: bool,
     /// GPUs that the plan frees.
     pub cards_freed: u32,
     /// Why it stands where it does.
@@ -51,7 +53,8 @@ pub struct BoardProblem<'a> {
 #[derive(Serialize)]
 struct Page<'a> {
     day: String,
-    parts: Vec<Part<'a>>,
+    parts: &'a [Part<'a>],
+    left_out: &'a [Part<'a>],
     problems: &'a [BoardProblem<'a>],
     n_pools: usize,
     n_open: usize,
@@ -65,6 +68,7 @@ struct Page<'a> {
 #[derive(Serialize)]
 struct Part<'a> {
     title: &'static str,
+    n_rows: usize,
     rows: Vec<&'a BoardRow<'a>>,
 }
 
@@ -81,22 +85,35 @@ pub(super) fn board(board: &Board<'_>, dialect: Dialect) -> Result<String, Rende
     ];
     let part = |(section, title): (Section, &'static str)| {
         let rows: Vec<_> = board.rows.iter().filter(|row| row.section == section).collect();
-        (!rows.is_empty()).then_some(Part { title, rows })
+        (!rows.is_empty()).then_some(Part { title, n_rows: rows.len(), rows })
     };
-    let parts: Vec<_> = sections.into_iter().filter_map(part).collect();
-    let open = board.rows.iter().filter(|row| row.section == Section::Open);
-    let page = Page {
-        day: board.day.to_string(),
-        parts,
-        problems: &board.problems,
-        n_pools: board.rows.len(),
-        n_open: open.clone().count(),
-        freed: open.map(|row| row.cards_freed).sum(),
-        request: dialect.request(),
-        file: board.file,
-        is_issue: matches!(dialect, Dialect::GitHub | Dialect::GitLab),
-    };
-    Templates::new()?.fill("dashboard.md", &page)
+    let mut parts: Vec<_> = sections.into_iter().filter_map(part).collect();
+    let open = board.rows.iter().filter(|row| row.is_open);
+    let templates = Templates::new()?;
+    let mut left_out = Vec::new();
+    loop {
+        let page = Page {
+            day: board.day.to_string(),
+            parts: &parts,
+            left_out: &left_out,
+            problems: &board.problems,
+            n_pools: board.rows.len(),
+            n_open: open.clone().count(),
+            freed: open.clone().map(|row| row.cards_freed).sum(),
+            request: dialect.request(),
+            file: board.file,
+            is_issue: matches!(dialect, Dialect::GitHub | Dialect::GitLab),
+        };
+        let text = templates.fill("dashboard.md", &page)?;
+        if text.len() <= dialect.budget() {
+            return Ok(text);
+        }
+        // What needs nobody goes first, as a whole: half a table says the wrong thing.
+        match parts.pop() {
+            Some(part) => left_out.insert(0, Part { rows: Vec::new(), ..part }),
+            None => return Ok(text),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -105,10 +122,12 @@ mod tests {
 
     fn row(section: Section, pool: &str) -> BoardRow<'_> {
         let title = Some("Share 6 of 14 GPUs of dc1 by MIG");
+        let is_open = section == Section::Open;
         BoardRow {
             section,
             pool: pool.to_owned(),
             title,
+            is_open,
             cards_freed: 5,
             reason: "nothing differs",
             url: None,
@@ -135,5 +154,16 @@ mod tests {
         let nothing = Board { rows: vec![], problems: vec![], ..board };
         let text = super::board(&nothing, Dialect::Local).unwrap();
         assert!(text.contains("No pool of this repository was found."), "{text}");
+    }
+
+    #[test]
+    fn a_page_that_is_too_long_keeps_what_needs_somebody() {
+        let mut rows = vec![row(Section::WithPeople, "dc1/edited")];
+        rows.extend((0..2_000).map(|n| row(Section::Nothing, ["dc1/a", "dc1/b"][n % 2])));
+        let day = jiff::civil::date(2026, 1, 15);
+        let board = Board { day, rows, problems: vec![], file: ".slicewright.yaml" };
+        let text = super::board(&board, Dialect::GitHub).unwrap();
+        assert!(text.len() <= Dialect::GitHub.budget() && text.contains("dc1/edited"), "{}", text.len());
+        assert!(text.contains("Left out for want of room: *Nothing to propose* (2000 pools)."), "{text}");
     }
 }

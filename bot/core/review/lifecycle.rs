@@ -249,7 +249,7 @@ pub fn decide(observed: &Observed, wanted: Option<&Wanted>, own: &Own, now: Time
         );
     }
     if request.open && known.state == State::Open {
-        return stop_a_quarrel(open(observed, request, &known, wanted, own, today), &known, now);
+        return stop_a_quarrel(open(observed, request, &known, wanted, own, today), wanted, &known, now);
     }
     if request.open {
         return reopened(observed, request, &known, wanted_files, own);
@@ -273,10 +273,13 @@ pub fn decide(observed: &Observed, wanted: Option<&Wanted>, own: &Own, now: Time
         },
         State::Withdrawn => match wanted_files {
             None => Action::leave("withdrawn, and there is still nothing to propose"),
-            Some(_) => {
-                let action = again(observed, own, "the finding is back after it was withdrawn".into());
-                stop_a_quarrel(action, &known, now)
-            }
+            Some(wanted) => match of_a_newer_bot(&known, own, today) {
+                Some(why) => Action::leave(why),
+                None => {
+                    let action = again(observed, own, "the finding is back after it was withdrawn".into());
+                    stop_a_quarrel(action, Some(wanted), &known, now)
+                }
+            },
         },
         State::Merged => match wanted_files {
             None => Action::leave("merged; the repository says all of it"),
@@ -286,18 +289,6 @@ pub fn decide(observed: &Observed, wanted: Option<&Wanted>, own: &Own, now: Time
             Some(_) => again(observed, own, "the last proposal was merged; this is another one".into()),
         },
     }
-}
-
-/// Whether the branch of an open proposal is as the bot left it, so that what it does is known.
-pub fn stands(observed: &Observed, own: &Own) -> bool {
-    let (Some(request), Some(head)) = (&observed.request, &observed.branch_head) else { return false };
-    let signed = own.keys.is_empty() || Metadata::is_signed(&request.body, &own.keys);
-    let known = Metadata::parse(&request.body).filter(|known| signed && known.state == State::Open);
-    request.by_bot
-        && request.open
-        && !observed.unrelated
-        && strangers(observed, own).is_empty()
-        && known.is_some_and(|known| *head == known.head || moved_by_forge(observed))
 }
 
 /// No text: nothing is there, or a branch whose text was never written.
@@ -362,7 +353,7 @@ fn open(
         return edited(observed, own, FOREIGN, "taking them off the branch");
     }
     let same_files = wanted.is_some_and(|wanted| wanted.files == observed.files);
-    if !left_there && !same_files && !moved_by_forge(observed) {
+    if !left_there && !same_files && !moved_by_forge(observed, known, own) {
         return edited(
             observed,
             own,
@@ -376,6 +367,11 @@ fn open(
     if let Some(why) = silent(request, known, today) {
         return quiet(&why, wanted);
     }
+    if let Some(why) =
+        of_a_newer_bot(known, own, today).filter(|_| wanted.is_none_or(|wanted| wanted.outgrown.is_empty()))
+    {
+        return Action::leave(why);
+    }
     let wanted = match wanted {
         None => return Action::Withdraw { reason: "the measurement no longer supports the change".into() },
         Some(wanted) if wanted.files.is_empty() => {
@@ -387,10 +383,7 @@ fn open(
         let reason = format!("it is for `{base}`, and proposals are for `{}` now", own.base_branch);
         return Action::Withdraw { reason };
     }
-    if let Some(why) = of_a_newer_bot(known, own, today).filter(|_| wanted.outgrown.is_empty()) {
-        return Action::leave(why);
-    }
-    update(observed, request, known, wanted, head)
+    update(observed, request, known, wanted, own, head)
 }
 
 /// A newer version wrote it lately: with two at work, each would take back what the other wrote.
@@ -429,9 +422,15 @@ fn aimed_elsewhere(
 }
 
 /// The head only brings the base branch: somebody pressed the forge's button to update or to rebase the branch.
-fn moved_by_forge(observed: &Observed) -> bool {
+/// Below that is what the bot left and nothing else: addresses on commits prove little.
+fn moved_by_forge(observed: &Observed, known: &Metadata, own: &Own) -> bool {
     let head = observed.branch_head.as_ref();
-    observed.commits.last().is_some_and(|last| Some(&last.id) == head && (last.merges_base || last.rebased))
+    let by_forge = |commit: &ObservedCommit| commit.merges_base || commit.rebased;
+    observed.commits.last().is_some_and(|last| Some(&last.id) == head && by_forge(last))
+        && observed
+            .commits
+            .iter()
+            .all(|commit| by_forge(commit) || commit.id == known.head || own.heads.contains(&commit.id))
 }
 
 /// Why nothing is written although the proposal is the bot's to write.
@@ -460,14 +459,18 @@ fn too_small(outgrown: &[String]) -> String {
 }
 
 /// The action, unless the text was written so often within an hour that somebody must be taking it back each time.
-fn stop_a_quarrel(action: Action, known: &Metadata, now: Timestamp) -> Action {
+fn stop_a_quarrel(action: Action, wanted: Option<&Wanted>, known: &Metadata, now: Timestamp) -> Action {
     let recent = known.written.iter().filter(|at| within_an_hour(**at, now)).count();
     let writes = matches!(action, Action::Update { .. } | Action::Open { .. });
     if writes && recent >= MOST_WRITES_PER_HOUR {
-        return Action::leave(format!(
+        let why = format!(
             "stopped: it was written {recent} times within an hour, so something takes the change back each time ({})",
             action.reason()
-        ));
+        );
+        return match action {
+            Action::Update { .. } => quiet(&why, wanted),
+            _ => Action::leave(why),
+        };
     }
     action
 }
@@ -478,12 +481,13 @@ fn update(
     request: &ObservedRequest,
     known: &Metadata,
     wanted: &Wanted,
+    own: &Own,
     head: &str,
 ) -> Action {
     let same_plan = wanted.fingerprint == known.fingerprint;
     let same_files = wanted.files == observed.files;
     // The bot's own, of a run that was stopped before the text: whatever it holds is not what the text says.
-    let unfinished = *head != known.head && !moved_by_forge(observed);
+    let unfinished = *head != known.head && !moved_by_forge(observed, known, own);
     let push = request.conflicted
         || observed.unrelated
         || (!same_files && (!same_plan || unfinished || !observed.stale.is_empty()));

@@ -1,6 +1,7 @@
 //! What is said about a commit of a proposal where a forge shows whether it may be merged.
 
-use super::lifecycle::{Action, Wanted};
+use super::lifecycle::{Action, Observed, Wanted};
+use super::metadata::{Metadata, State};
 
 /// Whether a commit may be merged, in one sentence without a full stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,56 +23,125 @@ impl Verdict {
     }
 }
 
-/// What `action` says about the head of a proposal that is the bot's and open afterwards. `None`: nothing that was said
-/// before is known to be wrong.
-pub fn verdict(action: &Action, wanted: Option<&Wanted>) -> Option<Verdict> {
+/// What `action` says about the head of a proposal that the bot opened. `None`: nothing that was said about it before is
+/// known to be wrong, or nothing is known.
+///
+/// `observed` is what was there before the action. Only a head that changes exactly what the plan changes is fine: neither
+/// addresses on commits nor words in a text, which others can write, earn it that.
+pub fn verdict(action: &Action, observed: &Observed, wanted: Option<&Wanted>) -> Option<Verdict> {
+    let request = observed.request.as_ref().filter(|request| request.by_bot);
+    let is_open = request.is_some_and(|request| request.open);
+    let as_planned = |wanted: &&Wanted| {
+        is_open && !observed.unrelated && !wanted.files.is_empty() && observed.files == wanted.files
+    };
     match action {
-        Action::Warn { reason } => Some(Verdict::Harmful(reason.clone())),
-        Action::StopEdited { reason, .. } => Some(Verdict::Unchecked(reason.clone())),
-        // A branch that is left alone does what it did, unless that is too little by now.
-        Action::Open { .. } | Action::Update { .. } | Action::Leave { .. } => {
-            let wanted = wanted.filter(|wanted| wanted.outgrown.is_empty())?;
-            let freed = match wanted.cards_freed {
-                1 => "1 GPU".to_owned(),
-                n => format!("{n} GPUs"),
+        Action::Warn { reason } if is_open => Some(Verdict::Harmful(reason.clone())),
+        Action::StopEdited { reason, .. } if is_open => Some(Verdict::Unchecked(reason.clone())),
+        Action::Withdraw { reason } => request.map(|_| Verdict::Harmful(reason.clone())),
+        Action::Open { push: true, .. } | Action::Update { push: true, .. } => wanted.map(fine),
+        Action::Open { push: false, .. } => wanted.filter(|wanted| observed.files == wanted.files).map(fine),
+        Action::Update { push: false, .. } => wanted.filter(as_planned).map(fine),
+        Action::Leave { .. } => {
+            let known = request.and_then(|request| Metadata::parse(&request.body));
+            let same_plan = |wanted: &&Wanted| {
+                known.is_some_and(|known| {
+                    known.state == State::Open && known.fingerprint == wanted.fingerprint
+                })
             };
-            Some(Verdict::Fine(format!("the measurement supports it: frees {freed} by {}", wanted.method)))
+            wanted.filter(as_planned).filter(same_plan).map(fine)
         }
-        Action::Withdraw { .. } | Action::RecordMerged { .. } | Action::RecordDeclined { .. } => None,
+        Action::Warn { .. }
+        | Action::StopEdited { .. }
+        | Action::RecordMerged { .. }
+        | Action::RecordDeclined { .. } => None,
     }
+}
+
+fn fine(wanted: &Wanted) -> Verdict {
+    let freed = match wanted.cards_freed {
+        1 => "1 GPU".to_owned(),
+        n => format!("{n} GPUs"),
+    };
+    Verdict::Fine(format!("the measurement supports it: frees {freed} by {}", wanted.method))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::review::lifecycle::ObservedRequest;
+    use crate::review::metadata;
 
     fn wanted() -> Wanted {
         Wanted {
             title: "t".into(),
             body: "b".into(),
-            fingerprint: "f".into(),
-            files: Default::default(),
+            fingerprint: metadata::example().fingerprint,
+            files: BTreeMap::from([("a.yaml".into(), Some(b"new".to_vec()))]),
             method: "MIG".into(),
             cards_freed: 3,
-            shares: Default::default(),
+            shares: BTreeMap::new(),
             outgrown: Vec::new(),
         }
     }
 
+    fn observed(open: bool) -> Observed {
+        let request = ObservedRequest {
+            by_bot: true,
+            open,
+            title: "t".into(),
+            body: metadata::example().attach("b", None),
+            base_branch: Some("main".into()),
+            approvals: 0,
+            held: None,
+            conflicted: false,
+        };
+        Observed { request: Some(request), files: wanted().files, ..Observed::default() }
+    }
+
+    fn leave() -> Action {
+        Action::Leave { reason: "nothing differs".into() }
+    }
+
     #[test]
-    fn only_what_the_plan_supports_is_fine() {
-        let leave = Action::Leave { reason: "nothing differs".into() };
-        let said = verdict(&leave, Some(&wanted())).unwrap();
+    fn a_head_that_changes_what_the_plan_changes_is_fine_and_no_other() {
+        let said = verdict(&leave(), &observed(true), Some(&wanted())).unwrap();
         assert_eq!(said, Verdict::Fine("the measurement supports it: frees 3 GPUs by MIG".into()));
         let one = Wanted { cards_freed: 1, ..wanted() };
-        assert!(verdict(&leave, Some(&one)).unwrap().sentence().ends_with("frees 1 GPU by MIG"));
-        assert_eq!(verdict(&leave, None), None, "nothing was measured that could be held against it");
-        let outgrown = Wanted { outgrown: vec!["search/ranker".into()], ..wanted() };
-        assert_eq!(verdict(&leave, Some(&outgrown)), None);
+        assert!(
+            verdict(&leave(), &observed(true), Some(&one))
+                .unwrap()
+                .sentence()
+                .ends_with("frees 1 GPU by MIG")
+        );
+        let none = |observed: &Observed, wanted: Option<&Wanted>| {
+            assert_eq!(verdict(&leave(), observed, wanted), None);
+        };
+        none(&observed(true), None);
+        none(&observed(false), Some(&wanted()));
+        none(&observed(true), Some(&Wanted { fingerprint: "another".into(), ..wanted() }));
+        none(&observed(true), Some(&Wanted { files: BTreeMap::new(), ..wanted() }));
+        none(&Observed { files: BTreeMap::new(), ..observed(true) }, Some(&wanted()));
+        none(&Observed { unrelated: true, ..observed(true) }, Some(&wanted()));
+        let mut strange = observed(true);
+        strange.request.as_mut().unwrap().by_bot = false;
+        none(&strange, Some(&wanted()));
+    }
+
+    #[test]
+    fn harm_and_doubt_are_said_about_the_bots_own_alone() {
         let warn = Action::Warn { reason: "too small".into() };
-        assert_eq!(verdict(&warn, Some(&outgrown)), Some(Verdict::Harmful("too small".into())));
+        assert_eq!(verdict(&warn, &observed(true), None), Some(Verdict::Harmful("too small".into())));
         let edited = Action::StopEdited { commits: vec![], reason: "r".into(), way_back: "w".into() };
-        assert_eq!(verdict(&edited, Some(&wanted())), Some(Verdict::Unchecked("r".into())));
-        assert_eq!(verdict(&Action::Withdraw { reason: "gone".into() }, None), None);
+        assert_eq!(verdict(&edited, &observed(true), Some(&wanted())), Some(Verdict::Unchecked("r".into())));
+        assert_eq!(
+            verdict(&edited, &Observed::default(), Some(&wanted())),
+            None,
+            "a branch of somebody else's"
+        );
+        assert_eq!(verdict(&edited, &observed(false), Some(&wanted())), None);
+        let withdraw = Action::Withdraw { reason: "gone".into() };
+        assert_eq!(verdict(&withdraw, &observed(true), None), Some(Verdict::Harmful("gone".into())));
     }
 }

@@ -11,6 +11,9 @@ use crate::forge::{Check, Conclusion, ForgeError, cut};
 /// Characters of a status' description that GitHub takes: 140. A margin, since it counts in its own way.
 const MOST_DESCRIPTION: usize = 120;
 
+/// Characters of a check run's title. GitHub does not say how many it takes; others found 255.
+const MOST_TITLE: usize = 250;
+
 impl GitHub {
     /// Says `check` about `commit`, unless it is said already.
     pub(super) async fn show_check(&self, commit: &str, check: &Check) -> Result<(), ForgeError> {
@@ -45,7 +48,7 @@ impl GitHub {
             "head_sha": commit,
             "status": "completed",
             "conclusion": conclusion(check.conclusion),
-            "output": {"title": check.sentence, "summary": check.text},
+            "output": {"title": cut(&check.sentence, MOST_TITLE), "summary": check.text},
         });
         if let Some(url) = &check.url {
             body["details_url"] = json!(url);
@@ -72,7 +75,7 @@ impl GitHub {
         });
         let says = |run: CheckRun| {
             run.conclusion.as_deref() == Some(conclusion(check.conclusion))
-                && run.output.title.as_deref() == Some(&check.sentence)
+                && run.output.title.as_deref() == Some(&cut(&check.sentence, MOST_TITLE))
                 && run.output.summary.unwrap_or_default().replace("\r\n", "\n") == check.text
         };
         Ok(own.max_by_key(|run| run.id).is_some_and(says))
@@ -81,9 +84,11 @@ impl GitHub {
     async fn status(&self, commit: &str, check: &Check) -> Result<(), ForgeError> {
         let repository = self.repository().await?;
         let what = format!("reporting the status of {commit} of {}", repository.name);
+        // There is no neutral state, and a green one for what nobody looked at would be a lie.
         let state = match check.conclusion {
-            Conclusion::Passed | Conclusion::Neutral => "success",
+            Conclusion::Passed => "success",
             Conclusion::Failed => "failure",
+            Conclusion::Neutral => "pending",
         };
         let description = cut(&check.sentence, MOST_DESCRIPTION);
         let path = repository.path(&format!("/commits/{}/status?per_page=100", part(commit)));
@@ -93,7 +98,8 @@ impl GitHub {
                 && status.state == state
                 && status.description.as_deref() == Some(&description)
         });
-        if is_said {
+        let corrects = known.statuses.iter().any(|status| status.context == check.name);
+        if is_said || (check.conclusion == Conclusion::Neutral && !corrects) {
             return Ok(());
         }
         let mut body = json!({"state": state, "context": check.name, "description": description});

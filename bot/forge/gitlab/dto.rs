@@ -397,6 +397,7 @@ pub(super) struct Status {
     pub(super) id: u64,
     pub(super) name: String,
     pub(super) status: String,
+    pub(super) description: Option<String>,
 }
 
 #[cfg(test)]

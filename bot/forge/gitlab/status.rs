@@ -14,23 +14,27 @@ impl GitLab {
     pub(super) async fn show_check(&self, commit: &str, check: &Check) -> Result<(), ForgeError> {
         let project = self.project().await?.id;
         let what = self.on(&format!("reporting the status of {commit}"));
+        // There is no neutral state, and a green one for what nobody looked at would be a lie.
         let state = match check.conclusion {
-            Conclusion::Passed | Conclusion::Neutral => "success",
+            Conclusion::Passed => "success",
             Conclusion::Failed => "failed",
+            Conclusion::Neutral => "pending",
         };
         let description = cut(&check.sentence, MOST_DESCRIPTION);
         let asked = endpoints::statuses(project, commit, &check.name)?;
         let known: Vec<dto::Status> = self.client.list(&what, &asked).await?;
         let latest = known.into_iter().filter(|status| status.name == check.name).max_by_key(|one| one.id);
-        // The same state with another sentence is refused, as no transition.
-        if latest.is_some_and(|one| one.status == state) {
+        let is_said = latest.as_ref().is_some_and(|one| {
+            one.status == state && one.description.as_deref().unwrap_or_default() == description
+        });
+        if is_said || (check.conclusion == Conclusion::Neutral && latest.is_none()) {
             return Ok(());
         }
         let mut body = json!({"state": state, "name": check.name, "description": description});
         if let Some(url) = &check.url {
             body["target_url"] = json!(url);
         }
-        // Said twice it is the same status still.
+        // A finished status gets a new one beside it; one that is still pending is the same, and refuses to become so again.
         let answer = self.client.write(&what, &endpoints::report_status(project, commit, body)).await?;
         if answer.status == reqwest::StatusCode::BAD_REQUEST && answer.said().contains("Cannot transition") {
             tracing::debug!(said = answer.said(), "{what}: it is in this state already");

@@ -50,7 +50,7 @@ pub(in crate::forge) async fn show(
     text: &str,
 ) -> Result<Option<String>, ForgeError> {
     let text = format!("{MARK}\n{text}");
-    let mut boards = boards(issues).await?;
+    let mut boards = boards(issues, title).await?;
     // A request that arrived twice leaves a second one; two runs at once may, too.
     let first_open = boards.iter().position(|board| board.open);
     let keep = first_open.unwrap_or(0);
@@ -70,7 +70,7 @@ pub(in crate::forge) async fn show(
     match issues.edit(board.number, title, &text).await {
         Err(error @ ForgeError::Unanswered { .. }) => {
             let arrived = || async {
-                let there = self::boards(issues).await?;
+                let there = self::boards(issues, title).await?;
                 Ok(there
                     .iter()
                     .any(|one| one.number == board.number && is_so(one, title, &text))
@@ -86,17 +86,18 @@ pub(in crate::forge) async fn show(
 async fn made(issues: &dyn Issues, title: &str, text: &str) -> Result<Issue, ForgeError> {
     match issues.make(title, text).await {
         Err(error @ ForgeError::Unanswered { .. }) => {
-            let arrived = || async { Ok(boards(issues).await?.into_iter().next()) };
+            let arrived = || async { Ok(boards(issues, title).await?.into_iter().next()) };
             looked_for(arrived).await?.ok_or(error)
         }
         made => made,
     }
 }
 
-/// The bot's issues with the mark, oldest first. The mark alone can be copied by anybody.
-async fn boards(issues: &dyn Issues) -> Result<Vec<Issue>, ForgeError> {
+/// The bot's issues with the mark or the title, oldest first: people may write over either. Both can be copied by anybody,
+/// so that only the bot's own count.
+async fn boards(issues: &dyn Issues, title: &str) -> Result<Vec<Issue>, ForgeError> {
     let mut own = issues.own().await?;
-    own.retain(|issue| issue.body.trim_start().starts_with(MARK));
+    own.retain(|issue| issue.title == title || issue.body.trim_start().starts_with(MARK));
     own.sort_by_key(|issue| issue.number);
     own.dedup_by_key(|issue| issue.number);
     Ok(own)

@@ -1,7 +1,7 @@
 //! The bot's one comment about each topic, and its one answer to each question: found, written, and looked for when no
 //! answer came.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -34,11 +34,11 @@ pub(in crate::forge) trait Comments: Sync {
     async fn delete(&self, id: u64) -> Result<(), ForgeError>;
 }
 
-/// Merge requests on which the bot has no comment that it could take back, as far as it knows: it looked, and made none
+/// What the bot has no comment about that it could take back, by merge request, as far as it knows: it looked, and made none
 /// since. Looking again each time would be one request more for every proposal that nobody touched. What another bot with
 /// the same account says there is for that one to take back, or for this one once it starts anew.
 #[derive(Default)]
-pub(in crate::forge) struct Quiet(Mutex<BTreeSet<String>>);
+pub(in crate::forge) struct Quiet(Mutex<BTreeMap<String, BTreeSet<Topic>>>);
 
 impl Quiet {
     /// As [`say`], on the merge request `id`.
@@ -53,12 +53,12 @@ impl Quiet {
         text: Option<&str>,
     ) -> Result<(), ForgeError> {
         if text.is_some() {
-            self.known().remove(id);
+            self.known().entry(id.to_owned()).or_default().remove(&topic);
         }
         say(comments, topic, text).await
     }
 
-    /// As [`hush`], on the merge request `id`. Asks for the same topics each time.
+    /// As [`hush`], on the merge request `id`.
     ///
     /// # Errors
     /// When the comments cannot be read or removed.
@@ -68,15 +68,16 @@ impl Quiet {
         comments: &dyn Comments,
         topics: &[Topic],
     ) -> Result<(), ForgeError> {
-        if self.known().contains(id) {
+        let is_known = |quiet: &BTreeSet<Topic>| topics.iter().all(|topic| quiet.contains(topic));
+        if self.known().get(id).is_some_and(is_known) {
             return Ok(());
         }
         hush(comments, topics).await?;
-        self.known().insert(id.to_owned());
+        self.known().entry(id.to_owned()).or_default().extend(topics);
         Ok(())
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeSet<String>> {
+    fn known(&self) -> MutexGuard<'_, BTreeMap<String, BTreeSet<Topic>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

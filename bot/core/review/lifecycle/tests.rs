@@ -586,7 +586,6 @@ fn a_rebase_by_a_button_is_nobodys_edit_unless_somebody_else_wrote_it() {
     check(&rebased(BOT), Some(&wanted()), "leave", "nothing differs");
     check_writes(&checked(&rebased(BOT), Some(&another()), "update", "the plan changed"), true, true);
     check(&rebased("ann@x"), Some(&another()), "stop-edited", "not the bot's");
-    assert!(stands(&rebased(BOT), &own()) && !stands(&rebased("ann@x"), &own()));
 }
 
 #[test]
@@ -607,4 +606,41 @@ fn an_older_version_does_not_take_back_what_a_newer_one_wrote() {
     assert_eq!(decide(&by("0.10.0", &long_ago), &another()).code(), "update");
     let outgrown = Wanted { outgrown: vec!["search/ranker".into()], ..another() };
     assert_eq!(decide(&by("0.10.0", &lately), &outgrown).code(), "update", "harm comes before manners");
+}
+
+/// Anybody can write the bot's address on a commit; the button that updates a branch must not make it the bot's.
+#[test]
+fn a_merge_of_the_base_on_top_of_a_forged_commit_is_no_button() {
+    let merge = ObservedCommit { merges_base: true, ..commit("m", "ann@x", "noreply@forge") };
+    let commits = vec![commit(&head(), BOT, BOT), commit("forged", BOT, BOT), merge.clone()];
+    let files = BTreeMap::from([("a.yaml".into(), Some(b"evil".to_vec()))]);
+    let forged = Observed { branch_head: Some("m".into()), commits, files, ..proposed() };
+    check(&forged, Some(&wanted()), "stop-edited", "where the bot left it");
+    let honest =
+        Observed { commits: vec![commit(&head(), BOT, BOT), merge], files: wanted().files, ..forged };
+    check(&honest, Some(&wanted()), "leave", "nothing differs");
+}
+
+#[test]
+fn an_older_version_does_not_withdraw_what_a_newer_one_wrote_nor_open_what_it_withdrew() {
+    let own = Own { version: "0.9.0".into(), ..own() };
+    let by_newer = |state| {
+        let known =
+            Metadata { updated_in: "0.10.0".into(), written: vec![NOW], state, ..metadata::example() };
+        Observed { request: Some(request(known)), ..proposed() }
+    };
+    let open = decide(&by_newer(State::Open), None, &own, NOW);
+    assert!(open.code() == "leave" && open.reason().contains("0.10.0"), "{open:?}");
+    let withdrawn = Observed { branch_head: None, commits: vec![], ..by_newer(State::Withdrawn) };
+    let again = decide(&withdrawn, Some(&wanted()), &own, NOW);
+    assert!(again.code() == "leave" && again.reason().contains("0.10.0"), "{again:?}");
+}
+
+#[test]
+fn a_quarrel_does_not_keep_harm_quiet() {
+    let written = vec![NOW; 6];
+    let known = Metadata { written, ..metadata::example() };
+    let observed = Observed { request: Some(request(known)), ..proposed() };
+    let outgrown = Wanted { outgrown: vec!["search/ranker".into()], ..another() };
+    check(&observed, Some(&outgrown), "warn", "too small by now for search/ranker");
 }

@@ -112,7 +112,8 @@ pub(super) fn report(state: &mut State, asked: &Asked<'_>) -> Reply {
     };
     let last =
         repository.statuses.iter().rev().find(|one| one.commit == status.commit && one.name == status.name);
-    if last.is_some_and(|last| last.state == status.state) {
+    // A finished one is never taken up again.
+    if last.is_some_and(|last| last.state == "pending" && last.state == status.state) {
         let why = format!("Cannot transition status via :{} from :{0}", status.state);
         return refused(400, why);
     }
