@@ -26,8 +26,13 @@ const STRATEGY_LABEL: &str = "cloud.google.com/gke-gpu-sharing-strategy";
 /// GKE's label that tells how many pods share a card.
 const CLIENTS_LABEL: &str = "cloud.google.com/gke-max-shared-clients-per-gpu";
 
-/// Labels that the GPU Operator's MIG manager acts on or leaves: two of them must not cut the same cards.
-const MIG_MANAGER: [&str; 2] = ["nvidia.com/mig.config", "nvidia.com/gpu.deploy.mig-manager"];
+/// Labels of nodes where the GPU Operator works: two must not cut or share the same cards.
+const OPERATOR: [&str; 4] = [
+    "nvidia.com/mig.config",
+    "nvidia.com/gpu.deploy.mig-manager",
+    "nvidia.com/gpu.deploy.device-plugin",
+    "nvidia.com/device-plugin.config",
+];
 
 /// What a new pool does with each of its cards.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,7 +73,7 @@ pub(super) fn of(request: &Request<'_>) -> Option<NodeGroup> {
     let group = request.node_group()?;
     let by_field = matches!(group.kind, NodeGroupKind::Gke | NodeGroupKind::Aks) && !group.name.is_empty();
     let plain = |node: &Node| {
-        let labelled = GKE_SHARED.iter().chain(&MIG_MANAGER).any(|key| node.label(key).is_some());
+        let labelled = GKE_SHARED.iter().chain(&OPERATOR).any(|key| node.label(key).is_some());
         !labelled && node.sharing() == Sharing::Whole
     };
     let elastic = request.pool.kind == PoolKind::Elastic;

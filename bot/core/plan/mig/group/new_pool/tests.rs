@@ -212,6 +212,7 @@ fn on_aks_the_plugins_strategy_decides_what_is_asked_for() {
 fn a_pool_with_the_operator_or_with_slices_is_left_to_them() {
     for (key, value) in [
         ("nvidia.com/mig.config", "all-disabled"),
+        ("nvidia.com/gpu.deploy.device-plugin", "true"),
         ("cloud.google.com/gke-gpu-partition-size", "1g.5gb"),
         ("cloud.google.com/gke-gpu-sharing-strategy", "time-sharing"),
     ] {
