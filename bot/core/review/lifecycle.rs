@@ -467,10 +467,8 @@ fn stop_a_quarrel(action: Action, wanted: Option<&Wanted>, known: &Metadata, now
             "stopped: it was written {recent} times within an hour, so something takes the change back each time ({})",
             action.reason()
         );
-        return match action {
-            Action::Update { .. } => quiet(&why, wanted),
-            _ => Action::leave(why),
-        };
+        let holds_harm = matches!(action, Action::Update { .. });
+        return if holds_harm { quiet(&why, wanted) } else { Action::leave(why) };
     }
     action
 }

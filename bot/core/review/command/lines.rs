@@ -46,7 +46,15 @@ pub(super) fn lines(comment: &str) -> Vec<&str> {
                     plain.push(at);
                 }
             }
-            _ => {}
+            Event::Text(_)
+            | Event::Code(_)
+            | Event::InlineMath(_)
+            | Event::DisplayMath(_)
+            | Event::FootnoteReference(_)
+            | Event::SoftBreak
+            | Event::HardBreak
+            | Event::Rule
+            | Event::TaskListMarker(_) => {}
         }
     }
     lines

@@ -7,14 +7,14 @@ use super::*;
 fn commands(comment: &str) -> Vec<Command> {
     match parse(comment, "slicewright") {
         Parsed::Commands(commands) => commands,
-        other => panic!("{comment}: {other:?}"),
+        other @ (Parsed::Nothing | Parsed::Refused(_)) => panic!("{comment}: {other:?}"),
     }
 }
 
 fn refusal(comment: &str) -> Refusal {
     match parse(comment, "slicewright") {
         Parsed::Refused(refusal) => refusal,
-        other => panic!("{comment}: {other:?}"),
+        other @ (Parsed::Nothing | Parsed::Commands(_)) => panic!("{comment}: {other:?}"),
     }
 }
 
