@@ -228,6 +228,7 @@ mod tests {
         assert_eq!(sentence("use `nvidia.com/gpu: 1` now"), "use `nvidia.com/gpu: 1` now");
     }
 
+    /// renovatebot/renovate#2558, dependabot/dependabot-core#2820, #3276: texts pinged strangers and linked back to them.
     #[test]
     fn references_mentions_and_addresses_are_broken() {
         for text in [

@@ -34,6 +34,7 @@ fn an_account_with_a_token_signs_with_the_configured_author() {
     knows_its_own_commits(&story);
 }
 
+/// bors-ng/bors-ng#1098: an App that was installed anew has another number, and the old one was kept for ever.
 #[test]
 fn an_app_signs_in_for_the_one_repository_and_its_commits_are_githubs() {
     let story = Story::new(SignIn::App);
@@ -64,6 +65,7 @@ fn an_app_that_is_not_there_or_may_too_little_says_what_to_do() {
     is_blocked(connect(&settings, story.target.clone()).map(drop), "no RSA key");
 }
 
+/// peter-evans/create-pull-request#3979: the setting that forbids workflows to open pull requests looked like a fault.
 #[test]
 fn a_workflows_token_is_known_for_what_it_is() {
     let story = Story::new(SignIn::Workflow);

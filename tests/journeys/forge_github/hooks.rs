@@ -38,6 +38,7 @@ fn answers(state: &mut State, hook: u64, status: u16) {
     state.infra().hooks.iter_mut().find(|one| one.id == hook).unwrap().answers = status;
 }
 
+/// bors-ng/bors-ng#187: a webhook that was lost left its state stuck.
 #[test]
 fn what_did_not_arrive_is_found_and_sent_again() {
     let story = with_hooks();

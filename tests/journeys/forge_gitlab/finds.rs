@@ -111,6 +111,7 @@ fn approvals_holds_and_drafts_are_seen() {
     assert_eq!(shown().base_branch.as_deref(), Some("release"));
 }
 
+/// runatlantis/atlantis#4276: a merge request that GitLab had not worked out yet was given up on.
 #[test]
 fn a_conflict_that_is_still_worked_out_is_looked_at_again_and_then_is_none() {
     let story = Story::new();

@@ -195,6 +195,7 @@ fn a_read_that_fails_is_repeated_and_what_is_cut_off_is_an_error() {
     assert!(error.to_string().contains("cannot be understood"), "{error}");
 }
 
+/// runatlantis/atlantis#4060: the credentials of git stood in the log.
 #[test]
 fn no_error_says_the_token() {
     let story = Story::new();

@@ -39,6 +39,7 @@ fn keys(story: &Story) -> Vec<(String, String)> {
     failed(story, CLOCK).into_iter().map(|one| (one.key, one.outcome)).collect()
 }
 
+/// bors-ng/bors-ng#187: a webhook that was lost left its state stuck.
 #[test]
 fn what_did_not_arrive_is_found_and_sent_again() {
     let story = with_hooks();
