@@ -53,7 +53,8 @@ impl Quiet {
         text: Option<&str>,
     ) -> Result<(), ForgeError> {
         if text.is_some() {
-            self.known().entry(id.to_owned()).or_default().remove(&topic);
+            // It may arrive twice: the next look, whatever it is for, takes the second one away.
+            self.known().remove(id);
         }
         say(comments, topic, text).await
     }
