@@ -239,6 +239,10 @@ impl<'a> Pass<'a> {
         let (Some(head), Some(verdict)) = (head, verdict) else { return };
         let (conclusion, lead, reply) = match &verdict {
             Verdict::Fine(reason) => (Conclusion::Passed, "It holds", Reply::Supported { reason }),
+            // What is closed is not brought up to date any more.
+            Verdict::Harmful(reason) if matches!(action, Action::Withdraw { .. }) => {
+                (Conclusion::Failed, "Do not merge", Reply::Closed { reason })
+            }
             Verdict::Harmful(reason) => (Conclusion::Failed, "Do not merge", Reply::Warned { reason }),
             Verdict::Unchecked(reason) => (Conclusion::Neutral, "Not checked", Reply::Unchecked { reason }),
         };

@@ -289,16 +289,7 @@ impl Engine {
             misconfigured: analysis.repo.is_err(),
         };
         Ok(PoolReport {
-            is_open: match &done.action {
-                Action::Open { .. } => true,
-                Action::Withdraw { .. } | Action::RecordMerged { .. } | Action::RecordDeclined { .. } => {
-                    false
-                }
-                Action::Update { .. }
-                | Action::Warn { .. }
-                | Action::Leave { .. }
-                | Action::StopEdited { .. } => standing.was_open,
-            },
+            is_open: standing.is_open(),
             section: section(&standing),
             cards_freed: plan_of(outcome).map_or(0, |plan| plan.saving.cards_freed),
             pool: pool.clone(),

@@ -109,7 +109,7 @@ pub enum Rejected {
     /// Nothing proves where it comes from, or the proof does not hold.
     #[error("the signature does not hold")]
     Signature,
-    /// The signature is older than [`signature::TOLERANCE_SECONDS`], or from times to come.
+    /// The signature is older than five minutes, or from times to come.
     #[error("the signature is too old or from times to come: check the clocks")]
     Stale,
     /// It is signed, and no JSON.

@@ -126,6 +126,7 @@ fn a_withdrawn_head_is_no_longer_recommended() {
         let mut state = stage.fake().state();
         let last = state.infra().statuses.iter().rev().find(|one| one.commit == head).unwrap();
         assert!(["failure", "failed"].contains(&last.state.as_str()), "{last:?}");
+        assert!(!last.text.contains("next run"), "it is closed, and nothing brings it up to date: {last:?}");
     });
 }
 

@@ -44,6 +44,20 @@ pub struct Standing<'a> {
     pub misconfigured: bool,
 }
 
+impl Standing<'_> {
+    /// The bot's merge request is open after the action.
+    pub fn is_open(&self) -> bool {
+        match self.action {
+            Action::Open { .. } => true,
+            Action::Withdraw { .. } | Action::RecordMerged { .. } | Action::RecordDeclined { .. } => false,
+            Action::Update { .. }
+            | Action::Warn { .. }
+            | Action::Leave { .. }
+            | Action::StopEdited { .. } => self.was_open,
+        }
+    }
+}
+
 /// The part of the page that a pool belongs in.
 pub fn section(standing: &Standing<'_>) -> Section {
     match standing.action {
@@ -82,6 +96,9 @@ mod tests {
         assert_eq!(section(&Standing { state: Some(State::Withdrawn), ..standing }), Section::Nothing);
         let edited = Action::StopEdited { commits: vec![], reason: "r".into(), way_back: "w".into() };
         assert_eq!(section(&Standing { action: &edited, was_open: true, ..standing }), Section::WithPeople);
+        assert!(Standing { action: &edited, was_open: true, ..standing }.is_open());
+        let withdraw = Action::Withdraw { reason: "r".into() };
+        assert!(!Standing { action: &withdraw, was_open: true, ..standing }.is_open());
         assert!(Section::Problems < Section::WithPeople && Section::WithPeople < Section::Open);
     }
 }
