@@ -9,6 +9,8 @@ pub mod freeze;
 
 pub mod narrow;
 
+pub mod wished;
+
 #[cfg(test)]
 mod tests;
 

@@ -65,7 +65,7 @@ pub const SETTINGS: &[&str] = &[
 
 impl Pool {
     /// A pool without nodes, by the built-in defaults.
-    fn new(id: PoolId, kind: PoolKind, found_by: String) -> Self {
+    pub(crate) fn new(id: PoolId, kind: PoolKind, found_by: String) -> Self {
         Self {
             id,
             kind,

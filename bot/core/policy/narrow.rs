@@ -79,7 +79,7 @@ fn rule_place(place: &str, n: usize, rule: &PolicyRule) -> String {
     format!("{place}, rule {}{name}", n + 1)
 }
 
-fn narrow_one(policy: &mut Policy, settings: &PolicySettings, place: &str) {
+pub(super) fn narrow_one(policy: &mut Policy, settings: &PolicySettings, place: &str) {
     macro_rules! stricter {
         ($($setting:ident => $target:expr, $read:expr, $is:expr);* $(;)?) => {$(
             if let Some(value) = settings.$setting.clone().map($read)
@@ -123,7 +123,7 @@ fn narrow_one(policy: &mut Policy, settings: &PolicySettings, place: &str) {
 }
 
 /// `new` is at least as large as `old` in compute and memory, and larger in one.
-fn larger(new: &Option<String>, old: &Option<String>) -> bool {
+pub(super) fn larger(new: &Option<String>, old: &Option<String>) -> bool {
     let parsed = |name: &Option<String>| name.as_deref().and_then(|name| name.parse::<ProfileName>().ok());
     match (parsed(new), parsed(old)) {
         (Some(_), None) => true,

@@ -10,10 +10,14 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::Offset;
 
+use super::asked::Asked;
 use super::limits::within_an_hour;
-use super::metadata::{self, Metadata, State};
+use super::metadata::{Metadata, State};
 use super::signature::SigningKey;
 use crate::units::first_few;
+
+mod open;
+use open::{aimed_elsewhere, of_a_newer_bot, open, quiet};
 
 /// Days after which a decline lapses. Doubled, a pool that changed twice over stays unseen for a year.
 const DECLINE_DAYS: i32 = 180;
@@ -121,6 +125,10 @@ pub struct Own {
     pub keys: Vec<SigningKey>,
     /// Branch that proposals are for now.
     pub base_branch: String,
+    /// Commit of it that the plan was made from.
+    pub base_commit: String,
+    /// A person asked for this pass.
+    pub asked: Option<Asked>,
     /// Version of this program, `0.1.0`.
     pub version: String,
 }
@@ -266,9 +274,9 @@ pub fn decide(observed: &Observed, wanted: Option<&Wanted>, own: &Own, now: Time
     }
     match known.state {
         State::Open => closed_by_a_person(observed, &known, own),
-        State::Declined => match (wanted_files, lapsed(&known, wanted_files, today)) {
+        State::Declined => match (wanted_files, lapsed(&known, known.closed_on, wanted_files, today)) {
             (None, _) => Action::leave("declined, and there is nothing to propose now"),
-            (Some(_), None) => Action::leave(declined_sentence(&known)),
+            (Some(_), None) => Action::leave(declined_sentence(known.closed_on)),
             (Some(_), Some(why)) => again(observed, own, format!("the decline lapsed: {why}")),
         },
         State::Withdrawn => match wanted_files {
@@ -326,138 +334,6 @@ fn without_request(observed: &Observed, wanted: Option<&Wanted>, own: &Own) -> A
     }
 }
 
-/// The text is there and open.
-fn open(
-    observed: &Observed,
-    request: &ObservedRequest,
-    known: &Metadata,
-    wanted: Option<&Wanted>,
-    own: &Own,
-    today: Date,
-) -> Action {
-    if observed.merged {
-        return Action::RecordMerged {
-            reason: format!("the change of {} is on the base branch", short(&known.head)),
-        };
-    }
-    let Some(head) = &observed.branch_head else {
-        return Action::RecordDeclined {
-            delete_branch: false,
-            reason: "a person deleted the branch without merging it".into(),
-        };
-    };
-    let left_there = *head == known.head || own.heads.contains(head);
-    // Of a branch without a common history only the head is known, and whether the bot left it there.
-    let is_foreign = if observed.unrelated { !left_there } else { !strangers(observed, own).is_empty() };
-    if is_foreign {
-        return edited(observed, own, FOREIGN, "taking them off the branch");
-    }
-    let same_files = wanted.is_some_and(|wanted| wanted.files == observed.files);
-    if !left_there && !same_files && !moved_by_forge(observed, known, own) {
-        return edited(
-            observed,
-            own,
-            &format!("the branch is not at {}, where the bot left it", short(&known.head)),
-            &format!("putting the branch back to {}", short(&known.head)),
-        );
-    }
-    if let Some(stop) = aimed_elsewhere(observed, request, known, own) {
-        return stop;
-    }
-    if let Some(why) = silent(request, known, today) {
-        return quiet(&why, wanted);
-    }
-    if let Some(why) =
-        of_a_newer_bot(known, own, today).filter(|_| wanted.is_none_or(|wanted| wanted.outgrown.is_empty()))
-    {
-        return Action::leave(why);
-    }
-    let wanted = match wanted {
-        None => return Action::Withdraw { reason: "the measurement no longer supports the change".into() },
-        Some(wanted) if wanted.files.is_empty() => {
-            return Action::Withdraw { reason: "the base branch says all of it already".into() };
-        }
-        Some(wanted) => wanted,
-    };
-    if let Some(base) = request.base_branch.as_ref().filter(|base| **base != own.base_branch) {
-        let reason = format!("it is for `{base}`, and proposals are for `{}` now", own.base_branch);
-        return Action::Withdraw { reason };
-    }
-    update(observed, request, known, wanted, own, head)
-}
-
-/// A newer version wrote it lately: with two at work, each would take back what the other wrote.
-fn of_a_newer_bot(known: &Metadata, own: &Own, today: Date) -> Option<String> {
-    let last = Offset::UTC.to_datetime(*known.written.last()?).date();
-    let days = last.until(today).ok()?.get_days();
-    let is_newer = numbers(&known.updated_in) > numbers(&own.version);
-    // What a wrong clock noted holds nothing back.
-    (is_newer && (0..NEWER_DAYS).contains(&days)).then(|| {
-        format!(
-            "version {} of the bot wrote it on {last}; this one, {}, is older and leaves it alone for {NEWER_DAYS} days",
-            known.updated_in, own.version
-        )
-    })
-}
-
-/// A version by its numbers; without any it is older than every other.
-fn numbers(version: &str) -> Vec<u64> {
-    version.split(['.', '-', '+']).map_while(|part| part.parse().ok()).collect()
-}
-
-/// A person aimed it at a branch that proposals were never for. One that follows the default branch to a new name, as
-/// forges do, is where it was.
-fn aimed_elsewhere(
-    observed: &Observed,
-    request: &ObservedRequest,
-    known: &Metadata,
-    own: &Own,
-) -> Option<Action> {
-    let base = request.base_branch.as_ref()?;
-    if [&known.base_branch, &own.base_branch].contains(&base) {
-        return None;
-    }
-    let found = format!("a person aimed it at `{base}` instead of `{}`", own.base_branch);
-    Some(edited(observed, own, &found, &format!("aiming it at `{}` again", own.base_branch)))
-}
-
-/// The head only brings the base branch: somebody pressed the forge's button to update or to rebase the branch.
-/// Below that is what the bot left and nothing else: addresses on commits prove little.
-fn moved_by_forge(observed: &Observed, known: &Metadata, own: &Own) -> bool {
-    let head = observed.branch_head.as_ref();
-    let by_forge = |commit: &ObservedCommit| commit.merges_base || commit.rebased;
-    observed.commits.last().is_some_and(|last| Some(&last.id) == head && by_forge(last))
-        && observed
-            .commits
-            .iter()
-            .all(|commit| by_forge(commit) || commit.id == known.head || own.heads.contains(&commit.id))
-}
-
-/// Why nothing is written although the proposal is the bot's to write.
-fn silent(request: &ObservedRequest, known: &Metadata, today: Date) -> Option<String> {
-    if known.paused {
-        return Some("a person paused it".to_owned());
-    }
-    if let Some(until) = known.snoozed_until.filter(|until| *until > today) {
-        return Some(format!("snoozed until {until}"));
-    }
-    request.held.as_ref().map(|why| format!("held: {why}"))
-}
-
-/// What silence leaves to say: nothing, unless the branch would do harm.
-fn quiet(why: &str, wanted: Option<&Wanted>) -> Action {
-    let harm = match wanted {
-        None => "the measurement no longer supports the change".to_owned(),
-        Some(wanted) if !wanted.outgrown.is_empty() => too_small(&wanted.outgrown),
-        Some(_) => return Action::leave(why),
-    };
-    Action::Warn { reason: format!("{harm}; the branch stays as it is ({why})") }
-}
-
-fn too_small(outgrown: &[String]) -> String {
-    format!("what the plan gave so far is too small by now for {}", first_few(outgrown, 3, ", "))
-}
-
 /// The action, unless the text was written so often within an hour that somebody must be taking it back each time.
 fn stop_a_quarrel(action: Action, wanted: Option<&Wanted>, known: &Metadata, now: Timestamp) -> Action {
     let recent = known.written.iter().filter(|at| within_an_hour(**at, now)).count();
@@ -471,57 +347,6 @@ fn stop_a_quarrel(action: Action, wanted: Option<&Wanted>, known: &Metadata, now
         return if holds_harm { quiet(&why, wanted) } else { Action::leave(why) };
     }
     action
-}
-
-/// Which of branch and text differ from what is wanted.
-fn update(
-    observed: &Observed,
-    request: &ObservedRequest,
-    known: &Metadata,
-    wanted: &Wanted,
-    own: &Own,
-    head: &str,
-) -> Action {
-    let same_plan = wanted.fingerprint == known.fingerprint;
-    let same_files = wanted.files == observed.files;
-    // The bot's own, of a run that was stopped before the text: whatever it holds is not what the text says.
-    let unfinished = *head != known.head && !moved_by_forge(observed, known, own);
-    let push = request.conflicted
-        || observed.unrelated
-        || (!same_files && (!same_plan || unfinished || !observed.stale.is_empty()));
-    let must = request.conflicted || observed.unrelated || !wanted.outgrown.is_empty();
-    if push && request.approvals > 0 && !must {
-        let who = match request.approvals {
-            1 => "a person".to_owned(),
-            n => format!("{n} people"),
-        };
-        let but =
-            if same_plan { "its files changed on the base branch" } else { "the plan is another one by now" };
-        return Action::leave(format!("{who} approved it: the branch stays as it was seen, although {but}"));
-    }
-    let by_hand = metadata::body_hash(&request.body) != known.body_hash || request.title != known.title;
-    let same_text = metadata::body_hash(&wanted.body) == known.body_hash && wanted.title == known.title;
-    // A text that a person edited is theirs for as long as it still describes the branch.
-    let text = push || !same_plan || unfinished || (!same_text && !by_hand);
-    let reason = match (push, text) {
-        (true, _) if !wanted.outgrown.is_empty() => too_small(&wanted.outgrown),
-        (true, _) if observed.unrelated => "the base branch has another history by now".to_owned(),
-        (true, _) if request.conflicted => "it could not be merged into the base branch any more".to_owned(),
-        (true, _) if !same_plan => "the plan changed".to_owned(),
-        (true, _) if unfinished => "the bot was stopped halfway through its last update".to_owned(),
-        (true, _) => format!("the base branch changed in files of the proposal: {}", list(&observed.stale)),
-        (false, true) if !same_plan => "the plan changed; the files are the same".to_owned(),
-        (false, true) if unfinished => "the branch is up to date, the text was not written yet".to_owned(),
-        (false, true) => "the evidence changed; the branch stays, so that approvals hold".to_owned(),
-        (false, false) if by_hand && !same_text => {
-            return Action::leave("a person edited the text; it is left as it is while the plan is the same");
-        }
-        (false, false) if !same_files => {
-            return Action::leave("the plan is the same, so the branch stays as it was reviewed");
-        }
-        (false, false) => return Action::leave("nothing differs"),
-    };
-    Action::Update { push, text, reason }
 }
 
 /// A person opened a closed proposal again: that is a wish, and drops a decline.
@@ -566,9 +391,11 @@ fn closed_by_a_person(observed: &Observed, known: &Metadata, own: &Own) -> Actio
             reason: format!("the change of {} is on the base branch", short(&known.head)),
         };
     }
+    let why = known.reason.as_ref().filter(|_| known.declined_on.is_some());
     Action::RecordDeclined {
         delete_branch: left_over(observed, known, own),
-        reason: "a person closed it".into(),
+        reason: why
+            .map_or_else(|| "a person closed it".to_owned(), |why| format!("a person closed it: {why}")),
     }
 }
 
@@ -578,7 +405,7 @@ fn left_over(observed: &Observed, known: &Metadata, own: &Own) -> bool {
 }
 
 /// Why a decline no longer holds, if so.
-fn lapsed(known: &Metadata, wanted: Option<&Wanted>, today: Date) -> Option<String> {
+fn lapsed(known: &Metadata, since: Option<Date>, wanted: Option<&Wanted>, today: Date) -> Option<String> {
     let wanted = wanted?;
     if wanted.method != known.method {
         return Some(format!("the method is {} now and was {}", wanted.method, known.method));
@@ -586,12 +413,12 @@ fn lapsed(known: &Metadata, wanted: Option<&Wanted>, today: Date) -> Option<Stri
     if wanted.cards_freed != known.cards_freed {
         return Some(format!("it would free {} GPUs now and {} then", wanted.cards_freed, known.cards_freed));
     }
-    let days = known.closed_on?.until(today).ok()?.get_days();
+    let days = since?.until(today).ok()?.get_days();
     (days >= DECLINE_DAYS).then(|| format!("it is {days} days old"))
 }
 
-fn declined_sentence(known: &Metadata) -> String {
-    let day = known.closed_on.map_or_else(|| "earlier".to_owned(), |day| format!("on {day}"));
+fn declined_sentence(since: Option<Date>) -> String {
+    let day = since.map_or_else(|| "earlier".to_owned(), |day| format!("on {day}"));
     format!(
         "declined {day}; it is proposed again after {DECLINE_DAYS} days, or when the GPUs freed or the method change"
     )

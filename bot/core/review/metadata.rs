@@ -9,6 +9,7 @@ use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::overrides::Overrides;
 use super::shares::Shares;
 use super::signature::SigningKey;
 
@@ -76,6 +77,12 @@ pub struct Metadata {
     /// approved branch may be left as it is.
     #[serde(default, skip_serializing_if = "Shares::is_empty")]
     pub shares: Shares,
+    /// What reviewers asked for.
+    #[serde(default, skip_serializing_if = "Overrides::is_empty")]
+    pub overrides: Overrides,
+    /// UTC day on which a person declined it by a comment: it stays open, for them to close. Why is in `reason`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub declined_on: Option<Date>,
     /// A person asked for silence until this UTC day.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snoozed_until: Option<Date>,
@@ -139,6 +146,8 @@ impl Default for Metadata {
             cards_freed: 0,
             metrics: Vec::new(),
             shares: Shares::default(),
+            overrides: Overrides::default(),
+            declined_on: None,
             snoozed_until: None,
             paused: false,
             closed_on: None,
@@ -181,6 +190,15 @@ impl Metadata {
         let body = strip(body);
         self.body_hash = body_hash(&body);
         format!("{}\n\n{}\n", body.trim_end(), self.to_comment(key))
+    }
+
+    /// `text` with this block in place of the one that it had, and not a byte of the rest changed: what people wrote there
+    /// stays known as theirs. `None` where it has no block, or several.
+    pub fn put_into(&self, text: &str, key: Option<&SigningKey>) -> Option<String> {
+        block(text)?;
+        let start = text.find(OPEN)?;
+        let end = start + text[start..].find(CLOSE)? + CLOSE.len();
+        Some(format!("{}{}{}", &text[..start], self.to_comment(key), &text[end..]))
     }
 }
 
@@ -308,6 +326,18 @@ mod tests {
     fn attaching_twice_leaves_one_block() {
         let once = example().attach("text", None);
         assert_eq!(example().attach(&once, None), once);
+    }
+
+    #[test]
+    fn a_block_is_exchanged_without_touching_what_people_wrote() {
+        let text = format!("{}\nmore of a person's", example().attach("text", None));
+        let known = Metadata::parse(&text).unwrap();
+        let paused = Metadata { paused: true, ..known.clone() };
+        let after = paused.put_into(&text, None).unwrap();
+        assert_eq!(Metadata::parse(&after), Some(paused));
+        assert_eq!(strip(&after), strip(&text));
+        assert_eq!(known.put_into(&after, None), Some(text));
+        assert_eq!(known.put_into("no block", None), None);
     }
 
     #[test]

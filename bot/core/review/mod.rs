@@ -3,6 +3,7 @@
 /// The label with which a person asks that a branch and its text stay as they are.
 pub const HOLD_LABEL: &str = "slicewright/hold";
 
+pub mod asked;
 pub mod board;
 pub mod codeowners;
 pub mod command;

@@ -41,6 +41,72 @@ pub struct Overrides {
     pub max_replicas: Option<u32>,
 }
 
+/// What a reviewer may wish for, by the key that stands before the `=`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Wish {
+    /// `headroom`
+    Headroom,
+    /// `method`
+    Method,
+    /// `exclude`
+    Exclude,
+    /// `min-profile`
+    MinProfile,
+    /// `goal`
+    Goal,
+    /// `max-replicas`
+    MaxReplicas,
+}
+
+impl Wish {
+    /// All of them, in the order in which people read them.
+    pub const ALL: [Self; 6] =
+        [Self::Headroom, Self::Method, Self::Exclude, Self::MinProfile, Self::Goal, Self::MaxReplicas];
+
+    /// The key.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Headroom => "headroom",
+            Self::Method => "method",
+            Self::Exclude => "exclude",
+            Self::MinProfile => "min-profile",
+            Self::Goal => "goal",
+            Self::MaxReplicas => "max-replicas",
+        }
+    }
+}
+
+/// What one command wishes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wishes {
+    /// Values that hold from now on.
+    pub overrides: Overrides,
+    /// What goes back to what the configuration says.
+    pub back: BTreeSet<Wish>,
+}
+
+impl Wishes {
+    /// Adds one wish; `key` is one of those that `set` takes. `default` takes back what was wished for.
+    ///
+    /// # Errors
+    /// Why the value cannot be meant, with what could.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        let wish = Wish::ALL.into_iter().find(|wish| wish.key() == key);
+        match wish.filter(|_| value == "default") {
+            Some(wish) => {
+                self.back.insert(wish);
+                Ok(())
+            }
+            None => self.overrides.set(key, value),
+        }
+    }
+
+    /// Nothing is wished for.
+    pub fn is_empty(&self) -> bool {
+        self.overrides.is_empty() && self.back.is_empty()
+    }
+}
+
 /// A workload as a reviewer names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -146,8 +212,18 @@ impl Overrides {
     }
 
     /// Takes over what `later` says; what it does not say stays.
-    pub fn merge(&mut self, later: Self) {
-        let Self { headroom_percent, method, exclude, min_profile, goal, max_replicas } = later;
+    pub fn merge(&mut self, later: Wishes) {
+        for wish in later.back {
+            match wish {
+                Wish::Headroom => self.headroom_percent = None,
+                Wish::Method => self.method = None,
+                Wish::Exclude => self.exclude.clear(),
+                Wish::MinProfile => self.min_profile = None,
+                Wish::Goal => self.goal = None,
+                Wish::MaxReplicas => self.max_replicas = None,
+            }
+        }
+        let Self { headroom_percent, method, exclude, min_profile, goal, max_replicas } = later.overrides;
         self.headroom_percent = headroom_percent.or(self.headroom_percent);
         self.method = method.or(self.method);
         self.exclude.extend(exclude);
@@ -159,6 +235,26 @@ impl Overrides {
     /// Nothing is asked for.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Every wish as people write it: `headroom=30%`.
+    pub fn shown(&self) -> Vec<String> {
+        let one = |wish: Wish, value: Option<String>| value.map(|value| format!("{}={value}", wish.key()));
+        let method = self.method.map(|method| match method {
+            Method::Mig => "mig",
+            Method::TimeSlicing => "time-slicing",
+            Method::Mps => "mps",
+            Method::KeepWhole => "keep",
+        });
+        let single = [
+            one(Wish::Headroom, self.headroom_percent.map(|percent| format!("{percent}%"))),
+            one(Wish::Method, method.map(str::to_owned)),
+            one(Wish::MinProfile, self.min_profile.as_ref().map(ToString::to_string)),
+            one(Wish::Goal, self.goal.map(|goal| goal.name().to_owned())),
+            one(Wish::MaxReplicas, self.max_replicas.map(|most| most.to_string())),
+        ];
+        let excluded = self.exclude.iter().map(|item| format!("{}={item}", Wish::Exclude.key()));
+        single.into_iter().flatten().chain(excluded).collect()
     }
 }
 
@@ -199,7 +295,7 @@ mod tests {
         for (key, value) in [("headroom", "30%"), ("exclude", "search/ranker"), ("goal", "bill")] {
             wishes.set(key, value).unwrap();
         }
-        let mut later = Overrides::default();
+        let mut later = Wishes::default();
         for (key, value) in [("headroom", "40"), ("exclude", "3"), ("min-profile", "2g.10gb")] {
             later.set(key, value).unwrap();
         }
@@ -209,5 +305,27 @@ mod tests {
         assert_eq!((wishes.goal, wishes.min_profile), (Some(Goal::Bill), "2g.10gb".parse().ok()));
         let json = serde_json::to_string(&wishes).unwrap();
         assert_eq!(serde_json::from_str::<Overrides>(&json).unwrap(), wishes);
+        assert_eq!(
+            wishes.shown(),
+            ["headroom=40%", "min-profile=2g.10gb", "goal=bill", "exclude=3", "exclude=search/ranker"]
+        );
+    }
+
+    #[test]
+    fn every_wish_can_be_taken_back() {
+        let mut wishes = Overrides::default();
+        let values = ["30%", "mig", "search/ranker", "2g.10gb", "capacity", "4"];
+        for (wish, value) in Wish::ALL.into_iter().zip(values) {
+            let mut asked = Wishes::default();
+            asked.set(wish.key(), value).unwrap();
+            wishes.merge(asked);
+            assert_eq!(wishes.shown(), [format!("{}={value}", wish.key())]);
+            let mut back = Wishes::default();
+            back.set(wish.key(), "default").unwrap();
+            assert!(!back.is_empty());
+            wishes.merge(back);
+            assert!(wishes.is_empty(), "{wish:?}");
+        }
+        assert!(Wishes::default().set("nothing", "default").is_err());
     }
 }

@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 
 pub use snooze::Until;
 
-use super::overrides::{Item, Overrides};
+use super::overrides::{Item, Wishes};
 
 /// Most commands in one comment.
 const MOST_COMMANDS: usize = 3;
@@ -47,14 +47,14 @@ pub enum Command {
     /// Plan again, with these wishes besides those that hold.
     Regenerate {
         /// Wishes.
-        wishes: Overrides,
+        wishes: Wishes,
         /// Also where people wrote on the branch: their commits go.
         discard_edits: bool,
     },
     /// The same change on what the base branch is now.
     Rebase,
     /// Wishes that hold from now on.
-    Set(Overrides),
+    Set(Wishes),
     /// Say nothing until then.
     Snooze(Until),
     /// No, for this reason.
@@ -227,8 +227,8 @@ fn cut(line: &str) -> String {
 }
 
 /// Reads the wishes among the arguments; other keys are the caller's.
-fn wishes(arguments: &BTreeMap<&str, &str>, others: &[&str]) -> Result<Overrides, String> {
-    let mut wishes = Overrides::default();
+fn wishes(arguments: &BTreeMap<&str, &str>, others: &[&str]) -> Result<Wishes, String> {
+    let mut wishes = Wishes::default();
     for (key, value) in arguments.iter().filter(|(key, _)| !others.contains(*key)) {
         wishes.set(key, value)?;
     }

@@ -2,7 +2,7 @@
 
 use super::{Command, Least, Spec, wishes};
 
-/// What reviewers may wish for.
+/// What reviewers may wish for. `default` takes a wish back.
 pub(super) const ARGUMENTS: [(&str, &str); 6] = [
     ("headroom", "on top of the peak memory, `30%`"),
     ("method", "`mig`, `time-slicing`, `mps` or `keep`"),
@@ -17,7 +17,7 @@ pub(super) const SPEC: Spec = Spec {
     aliases: &[],
     arguments: &ARGUMENTS,
     least: Least::Write,
-    does: "notes a wish that holds for this proposal from now on, and plans again",
+    does: "notes a wish that holds for this pool from now on (`default` takes it back), and plans again",
     example: "set min-profile=2g.10gb goal=capacity",
     read: |arguments| {
         if arguments.is_empty() {

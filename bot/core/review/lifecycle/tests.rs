@@ -1,6 +1,9 @@
 //! One test a transition.
 
 use super::*;
+use crate::review::metadata;
+
+mod asked;
 
 /// 2026-03-01, noon.
 const NOW: Timestamp = Timestamp::constant(1_772_366_400, 0);
