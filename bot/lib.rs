@@ -13,6 +13,8 @@ pub mod render;
 
 pub mod forge;
 
+pub mod store;
+
 pub mod engine;
 
 pub mod cli;

@@ -16,6 +16,8 @@ pub mod proposal;
 
 pub mod propose;
 
+pub mod review;
+
 mod board;
 
 pub mod explain;

@@ -17,6 +17,8 @@ mod on_forges;
 
 mod life;
 
+mod commands;
+
 mod settings;
 
 mod offline;

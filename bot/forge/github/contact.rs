@@ -38,6 +38,27 @@ impl Contact for GitHub {
         })
     }
 
+    async fn branch_of(&self, request: &str) -> Result<Option<String>, ForgeError> {
+        let Some(pull) = self.pull_of_number(request).await? else { return Ok(None) };
+        let repository = self.repository().await?;
+        let here = pull.head.repo.is_some_and(|repo| repo.full_name.eq_ignore_ascii_case(&repository.name));
+        Ok(Some(pull.head.branch)
+            .filter(|branch| here && self.is_own_branch(branch, &repository.base_branch)))
+    }
+
+    async fn label(&self, request: &str, label: &str, on: bool) -> Result<(), ForgeError> {
+        let Some(pull) = self.pull_of_number(request).await? else {
+            return Err(ForgeError::NotFound { what: format!("pull request #{}", request.escape_debug()) });
+        };
+        let is_on = pull.labels.iter().any(|known| known.name.eq_ignore_ascii_case(label));
+        let _turn = self.writing.lock().await;
+        match (on, is_on) {
+            (true, false) => self.add_label(pull.number, label).await,
+            (false, true) => self.remove_label(pull.number, label).await,
+            (true, true) | (false, false) => Ok(()),
+        }
+    }
+
     async fn comments(&self, request: &str, after: Option<&str>) -> Result<Vec<Remark>, ForgeError> {
         let comments = GitHub::comments(self, request).await?;
         let what = comments.what("reading the comments");
@@ -90,6 +111,16 @@ impl Contact for GitHub {
 }
 
 impl GitHub {
+    /// The pull request with this number. `None`: there is none, or it is an issue.
+    async fn pull_of_number(&self, number: &str) -> Result<Option<dto::Pull>, ForgeError> {
+        let Ok(number) = number.parse() else { return Ok(None) };
+        match self.pull(number).await {
+            Ok(pull) => Ok(Some(pull)),
+            Err(ForgeError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     async fn remark(&self, comment: dto::Comment, what: &str) -> Result<Remark, ForgeError> {
         let own = self.is_own(comment.user.as_ref()).await?;
         Ok(Remark {

@@ -115,6 +115,11 @@ impl GitHub {
     async fn check_own(&self, branch: &str) -> Result<(), ForgeError> {
         branch::check_own(branch, &self.target.branch_prefix, &self.repository().await?.base_branch)
     }
+
+    /// Whether the bot may write to a branch.
+    fn is_own_branch(&self, branch: &str, base: &str) -> bool {
+        branch::check_own(branch, &self.target.branch_prefix, base).is_ok()
+    }
 }
 
 #[async_trait]

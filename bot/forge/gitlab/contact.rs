@@ -7,16 +7,40 @@ use jiff::Timestamp;
 
 use super::client::judged;
 use super::{GitLab, dto, endpoints};
-use crate::forge::ForgeError;
 use crate::forge::contact::checkup::Checkup;
 use crate::forge::contact::{Contact, Delivery, Person, Reaction, Remark, Role};
 use crate::forge::remote::comment::reply;
 use crate::forge::remote::http::{moment, retried};
+use crate::forge::{Forge as _, ForgeError};
 
 #[async_trait]
 impl Contact for GitLab {
     async fn role(&self, person: &Person) -> Result<Role, ForgeError> {
         self.role_of(self.project().await?.id, person.id).await
+    }
+
+    async fn branch_of(&self, request: &str) -> Result<Option<String>, ForgeError> {
+        let project = self.project().await?.id;
+        let request = match self.merge_request(request).await {
+            Ok(request) => request,
+            Err(ForgeError::NotFound { .. }) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let (here, base) = (request.source_project_id == Some(project), self.base_branch().await?);
+        Ok(Some(request.source_branch).filter(|branch| here && self.is_own_branch(branch, &base)))
+    }
+
+    async fn label(&self, request: &str, label: &str, on: bool) -> Result<(), ForgeError> {
+        let request = self.merge_request(request).await?;
+        let is = |now: &dto::MergeRequest| now.labels.iter().any(|known| known == label) == on;
+        let field = if on { "add_labels" } else { "remove_labels" };
+        let edit = if is(&request) {
+            serde_json::Map::new()
+        } else {
+            serde_json::Map::from_iter([(field.to_owned(), serde_json::json!(label))])
+        };
+        let _one = self.writing.lock().await;
+        self.edit(&request, edit, is).await
     }
 
     async fn comments(&self, request: &str, after: Option<&str>) -> Result<Vec<Remark>, ForgeError> {

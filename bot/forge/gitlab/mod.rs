@@ -120,6 +120,11 @@ impl GitLab {
     async fn check_own(&self, branch: &str) -> Result<(), ForgeError> {
         branch::check_own(branch, &self.target.branch_prefix, &self.base_branch().await?)
     }
+
+    /// Whether the bot may write to a branch.
+    fn is_own_branch(&self, branch: &str, base: &str) -> bool {
+        branch::check_own(branch, &self.target.branch_prefix, base).is_ok()
+    }
 }
 
 #[async_trait]

@@ -66,7 +66,7 @@ impl GitLab {
         Ok(request)
     }
 
-    async fn merge_request(&self, id: &str) -> Result<dto::MergeRequest, ForgeError> {
+    pub(super) async fn merge_request(&self, id: &str) -> Result<dto::MergeRequest, ForgeError> {
         let project = self.project().await?.id;
         let what = self.on(&format!("merge request !{id}"));
         let number = id.parse().map_err(|_| ForgeError::NotFound { what: what.clone() })?;
@@ -90,7 +90,7 @@ impl GitLab {
     }
 
     /// Sends an edit, unless it is empty. Without an answer the merge request itself says whether it was `done`.
-    async fn edit(
+    pub(super) async fn edit(
         &self,
         request: &dto::MergeRequest,
         edit: Map<String, Value>,

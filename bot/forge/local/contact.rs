@@ -32,6 +32,24 @@ impl Contact for Local {
         .await
     }
 
+    async fn branch_of(&self, request: &str) -> Result<Option<String>, ForgeError> {
+        let branch = request.to_owned();
+        self.aside(move |local| {
+            let there = local.own_ref(&branch).is_ok() && local.folder(&branch).read()?.is_some();
+            Ok(there.then_some(branch))
+        })
+        .await
+    }
+
+    async fn label(&self, request: &str, label: &str, on: bool) -> Result<(), ForgeError> {
+        let (branch, label) = (request.to_owned(), label.to_owned());
+        self.aside(move |local| {
+            local.own_ref(&branch)?;
+            local.folder(&branch).label(&label, on)
+        })
+        .await
+    }
+
     async fn comments(&self, request: &str, after: Option<&str>) -> Result<Vec<Remark>, ForgeError> {
         let (branch, after) = (request.to_owned(), after.map(str::to_owned));
         self.aside(move |local| {
@@ -185,6 +203,27 @@ mod tests {
         assert!(!remark.is_bot && !remark.own && remark.edited.is_none());
         assert_eq!(world.names(Some("robin")), [""; 0]);
         assert_eq!(world.names(Some("gone")), ["robin"]);
+    }
+
+    #[test]
+    fn a_label_is_put_on_and_taken_off_and_the_others_stay() {
+        let world = World::new();
+        assert_eq!(world.wait(world.local.branch_of(BRANCH)), None, "there is no merge request yet");
+        let folder = world.comments.parent().unwrap().to_owned();
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("body.md"), "# Title\n\ntext\n").unwrap();
+        std::fs::write(folder.join("state.json"), r#"{"state": "open", "labels": ["gpu"]}"#).unwrap();
+        assert_eq!(world.wait(world.local.branch_of(BRANCH)).as_deref(), Some(BRANCH));
+        assert_eq!(world.wait(world.local.branch_of("main")), None);
+        let shown = || std::fs::read_to_string(folder.join("state.json")).unwrap();
+        for _ in 0..2 {
+            world.wait(world.local.label(BRANCH, "x", true));
+            assert!(shown().contains("gpu") && shown().contains("\"x\""), "{}", shown());
+        }
+        for _ in 0..2 {
+            world.wait(world.local.label(BRANCH, "x", false));
+            assert!(shown().contains("gpu") && !shown().contains("\"x\""), "{}", shown());
+        }
     }
 
     #[test]

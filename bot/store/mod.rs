@@ -1,0 +1,5 @@
+//! The server's memory.
+
+mod settings;
+
+pub use settings::Settings;
