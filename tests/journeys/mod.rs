@@ -32,3 +32,5 @@ mod forge_github;
 mod rendered;
 
 mod forge_gitlab;
+
+mod store;
