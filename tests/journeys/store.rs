@@ -14,7 +14,7 @@ macro_rules! on_both {
 
 mod queue;
 
-use std::path::PathBuf;
+mod records;
 
 use jiff::{SignedDuration, Timestamp};
 use slicewright::store::Store;
@@ -27,14 +27,15 @@ use crate::world::postgres;
 /// An empty database.
 struct Base {
     settings: Settings,
-    home: TempDir,
+    /// For as long as the story is told.
+    _home: TempDir,
 }
 
 impl Base {
     fn sqlite() -> Self {
         let home = tempfile::tempdir().unwrap();
         let settings = Settings { path: Some(home.path().join("slicewright.db")), ..Settings::default() };
-        Self { settings, home }
+        Self { settings, _home: home }
     }
 
     fn postgres() -> Self {
@@ -46,16 +47,17 @@ impl Base {
         let home = tempfile::tempdir().unwrap();
         let file = home.path().join("url");
         std::fs::write(&file, format!("{url}\n")).unwrap();
-        Self { settings: Settings { url_file: Some(file), ..Settings::default() }, home }
+        Self { settings: Settings { url_file: Some(file), ..Settings::default() }, _home: home }
     }
 
     async fn open(&self) -> Store {
         Store::open(&self.settings).await.unwrap()
     }
 
-    /// The file of SQLite.
-    fn file(&self) -> PathBuf {
-        self.settings.path.clone().expect("it is SQLite")
+    /// The URL of PostgreSQL.
+    fn url(&self) -> String {
+        let file = self.settings.url_file.as_deref().expect("it is PostgreSQL");
+        std::fs::read_to_string(file).unwrap().trim().to_owned()
     }
 }
 
