@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::cron::Moment;
 use super::service::{SecretError, SecretPlace};
 use crate::forge::settings::RemoteKind;
-use crate::store::Settings as StoreSettings;
+use crate::store::settings::Settings as StoreSettings;
 
 /// Longest a random delay may be that a look waits, so that many clusters do not ask at once.
 const MOST_JITTER: Duration = Duration::from_secs(6 * 3600);

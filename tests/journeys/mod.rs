@@ -34,3 +34,5 @@ mod forge_github;
 mod rendered;
 
 mod forge_gitlab;
+
+mod store;
