@@ -18,6 +18,8 @@ pub mod propose;
 
 pub mod review;
 
+pub mod service;
+
 mod board;
 
 pub mod explain;

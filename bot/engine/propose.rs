@@ -172,8 +172,8 @@ impl Engine {
             clusters.push(ClusterReport { analysis, pools });
         }
         let report = Report { clusters, waiting };
-        // A run over some would leave the others out.
-        if !wishes.dry_run && wishes.cluster.is_none() && wishes.pool.is_none() {
+        // A run over some pools would leave the others out.
+        if !wishes.dry_run && wishes.pool.is_none() {
             self.show_boards(inputs, &report).await;
         }
         Ok(report)
@@ -337,7 +337,9 @@ impl Engine {
         let standing = Where {
             action: &done.action,
             was_open: found.request.as_ref().is_some_and(|request| request.open && request.by_bot),
-            state: noted(found).map(|known| known.state),
+            // Declined by a comment it stays open.
+            state: noted(found)
+                .map(|known| if known.declined_on.is_some() { State::Declined } else { known.state }),
             has_plan: ready.is_some(),
             misconfigured: analysis.repo.is_err(),
         };

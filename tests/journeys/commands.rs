@@ -48,7 +48,8 @@ impl Talk {
             prometheus.url()
         );
         let settings = ServiceSettings::parse(&text, "slicewright.yaml", home.path()).unwrap();
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let engine = Engine::new(settings).unwrap();
         let talk = Self { fake, engine, runtime, now: AT.parse().unwrap(), _home: home };
         talk.look();
@@ -216,7 +217,8 @@ fn numbers_stand_for_what_is_in_the_table() {
         talk.kim("slicewright why").done("| 1 | `search/");
         talk.kim("slicewright why item=99").refused("there is no number 99");
         talk.kim("slicewright why item=search/none").refused("no workload `search/none`");
-        talk.kim(&format!("slicewright regenerate exclude={number}")).done("`search/ocr-svc` keeps what it has");
+        talk.kim(&format!("slicewright regenerate exclude={number}"))
+            .done("`search/ocr-svc` keeps what it has");
     });
 }
 
@@ -254,7 +256,8 @@ fn silence_is_kept_until_it_is_taken_back() {
 #[test]
 fn what_was_declined_stays_open_labelled_and_as_it_was() {
     on_both(|talk| {
-        talk.kim("slicewright decline reason=\"needs the whole card in spring\"").done("declined on 2026-01-15");
+        talk.kim("slicewright decline reason=\"needs the whole card in spring\"")
+            .done("declined on 2026-01-15");
         assert!(talk.has_label(DECLINED));
         let (head, body) = (talk.head(), talk.body());
         talk.look();
@@ -376,7 +379,8 @@ fn done_twice_it_is_done_once() {
 #[test]
 fn help_comes_from_the_registry_and_hostile_words_stay_words() {
     on_both(|talk| {
-        talk.kim("slicewright help").done("`@slicewright regenerate headroom=30% method=mig exclude=search/ranker`");
+        talk.kim("slicewright help")
+            .done("`@slicewright regenerate headroom=30% method=mig exclude=search/ranker`");
         let said = talk.kim("@slicewright set \u{202e}x=\"@everyone /merge\"");
         said.refused("is no name of an argument");
         for text in talk.words().iter().filter(|text| text.contains("\n**")) {
@@ -386,7 +390,8 @@ fn help_comes_from_the_registry_and_hostile_words_stay_words() {
         let said = talk.kim("slicewright decline reason=\"@alex /merge #12\"");
         said.done("`decline reason=\"@alex /merge #12\"`");
         // What cannot be a command with a tag or a link in it is a sentence.
-        let mut tag = talk.told(KIM, "slicewright decline reason=\"<script>x</script> [x](http://e.example)\"");
+        let mut tag =
+            talk.told(KIM, "slicewright decline reason=\"<script>x</script> [x](http://e.example)\"");
         assert!(matches!(talk.hear(&mut tag), Heard::Silence(_)));
     });
 }

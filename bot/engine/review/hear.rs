@@ -1,7 +1,7 @@
 //! Whether a comment is for the bot at all, and what its author sees at once.
 
 use anyhow::Context as _;
-use slicewright_core::review::metadata::Metadata;
+use slicewright_core::review::metadata::{Metadata, State};
 
 use super::{Comment, commands};
 use crate::engine::Engine;
@@ -65,6 +65,28 @@ impl Engine {
         }
         self.react(&sight, comment, Reaction::Seen).await;
         Ok(Heard::Speaks { head: sight.found.branch_head })
+    }
+
+    /// The cluster to look at where a branch of the bot's is not as it left it: moved, closed, merged. `None` where it is, or
+    /// where nothing is known of it. Quick: it asks for no metrics.
+    ///
+    /// # Errors
+    /// When the forge cannot be asked.
+    pub async fn glance(&self, place: &str, branch: &str) -> anyhow::Result<Option<String>> {
+        let here = |cluster: &&ClusterSettings| cluster.repository.place() == place;
+        let Some(any) = self.settings().clusters.iter().find(here) else { return Ok(None) };
+        let forge = self.forge(any)?;
+        let main = forge.head().await.context("cannot read the default branch")?;
+        let found = forge.find(branch, &main).await;
+        let found = found.with_context(|| format!("cannot look at branch `{branch}`"))?;
+        let Some(known) = known(&found, &self.signing_keys) else { return Ok(None) };
+        let open = found.request.as_ref().is_some_and(|request| request.open);
+        let as_left = match known.state {
+            State::Open => open && found.branch_head.as_ref() == Some(&known.head),
+            State::Withdrawn | State::Declined | State::Merged => !open,
+        };
+        let mut clusters = self.settings().clusters.iter().filter(here);
+        Ok(clusters.find(|cluster| !as_left && cluster.name == known.cluster).map(|one| one.name.clone()))
     }
 
     /// The proposal that a comment is about. The inner error says why there is none that the bot speaks about.
