@@ -10,7 +10,8 @@ use crate::world::repo::files_below;
 
 /// Modules of package `slicewright`, and which of its modules each may name. Between crates the compiler checks.
 const MAY_IMPORT: [(&str, &[&str]); 9] = [
-    ("cli", &["engine", "settings"]),
+    // The command line starts the server.
+    ("cli", &["engine", "settings", "server"]),
     ("server", &["engine", "settings"]),
     ("engine", &["settings", "prometheus", "forge", "infra", "render", "store"]),
     // Of the adapters their `Settings` types only: see `imports_follow_the_layout`.

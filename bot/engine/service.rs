@@ -6,6 +6,8 @@
 
 mod job;
 
+mod pages;
+
 mod receive;
 
 mod schedule;
@@ -27,7 +29,8 @@ use crate::forge::webhook::Secrets;
 use crate::store::Store;
 
 pub use job::Urgency;
-pub use receive::{Received, Refused, most_bytes};
+pub use pages::{problem_page, style};
+pub use receive::{Reason, Received, Refused, most_bytes};
 pub use shown::{Health, PoolShown, Shown};
 pub use work::Worked;
 

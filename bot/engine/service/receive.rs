@@ -55,6 +55,34 @@ pub enum Refused {
     Unavailable(#[source] StoreError),
 }
 
+/// What whoever sent a delivery that was not taken can do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Another address.
+    Unknown,
+    /// Something is missing, or cannot be read.
+    Incomplete,
+    /// Another content type.
+    ContentType,
+    /// Sign it, with the secret of now.
+    Unproven,
+    /// Send it again.
+    Unavailable,
+}
+
+impl Refused {
+    /// What can be done about it.
+    pub fn reason(&self) -> Reason {
+        match self {
+            Self::Unknown => Reason::Unknown,
+            Self::Rejected(Rejected::ContentType) => Reason::ContentType,
+            Self::Rejected(Rejected::Signature | Rejected::Stale) => Reason::Unproven,
+            Self::Rejected(Rejected::Header(_) | Rejected::Malformed) => Reason::Incomplete,
+            Self::Unavailable(_) => Reason::Unavailable,
+        }
+    }
+}
+
 impl Service {
     /// Looks at the headers of a delivery to `/hooks/<kind>/<name>` alone: what they refuse costs no reading.
     ///
