@@ -118,6 +118,15 @@ pub trait Contact: Send + Sync {
     /// When it cannot be found out, whatever the reason: the caller then refuses.
     async fn role(&self, person: &Person) -> Result<Role, ForgeError>;
 
+    /// The branch of the merge request with this number, open or closed, where it is one that the bot may write: a branch of
+    /// this very repository, below the bot's prefix. `None` for every other number: merge requests from forks (those that
+    /// are gone included) and from other branches, issues, numbers that nothing has. Who opened it is the question of
+    /// [`Forge::find`](super::Forge::find). One read, which costs nothing while the merge request is as it was.
+    ///
+    /// # Errors
+    /// When it cannot be found out.
+    async fn branch_of(&self, request: &str) -> Result<Option<String>, ForgeError>;
+
     /// The comments on the merge request `request` in the order in which they were made, the bot's own and the forge's
     /// included; those after the comment `after`, where that is given. Comments on lines of the change are among them on
     /// GitLab; GitHub keeps those of reviews elsewhere.

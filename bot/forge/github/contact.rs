@@ -8,6 +8,7 @@ use serde_json::json;
 use super::GitHub;
 use super::dto::{self, CollaboratorPermission};
 use crate::forge::ForgeError;
+use crate::forge::branch::own;
 use crate::forge::contact::checkup::Checkup;
 use crate::forge::contact::{Contact, Delivery, Person, Reaction, Remark, Role};
 use crate::forge::remote::comment::reply;
@@ -36,6 +37,18 @@ impl Contact for GitHub {
             let said = said.permission.escape_debug();
             ForgeError::Failed { what: format!("{what}: the permission `{said}` is not known"), cause: None }
         })
+    }
+
+    async fn branch_of(&self, request: &str) -> Result<Option<String>, ForgeError> {
+        let Ok(number) = request.parse() else { return Ok(None) };
+        // The number of an issue is no pull request's.
+        let pull = match self.pull(number).await {
+            Err(ForgeError::NotFound { .. }) => return Ok(None),
+            pull => pull?,
+        };
+        let repository = self.repository().await?;
+        let branch = Some(pull.head).filter(|head| head.is_in(&repository.name)).map(|head| head.branch);
+        Ok(branch.and_then(|name| own(name, &self.target.branch_prefix, &repository.base_branch)))
     }
 
     async fn comments(&self, request: &str, after: Option<&str>) -> Result<Vec<Remark>, ForgeError> {

@@ -183,6 +183,13 @@ pub(super) struct Side {
     pub(super) repo: Option<Named>,
 }
 
+impl Side {
+    /// The branch lies in the repository `acme/infra`, and not in a fork.
+    pub(super) fn is_in(&self, repository: &str) -> bool {
+        self.repo.as_ref().is_some_and(|repo| repo.full_name.eq_ignore_ascii_case(repository))
+    }
+}
+
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Named {
     pub(super) full_name: String,

@@ -99,11 +99,7 @@ impl GitHub {
         let path = repository.path(&format!("/pulls?state={state}&head={}", part(&head)));
         let mut pulls: Vec<Pull> = self.client.list(&what, &path).await?;
         // A fork inside the organization has the same owner, and a filter that is not understood is no filter.
-        pulls.retain(|pull| {
-            let here =
-                pull.head.repo.as_ref().map(|repo| repo.full_name.eq_ignore_ascii_case(&repository.name));
-            here == Some(true) && pull.head.branch == branch
-        });
+        pulls.retain(|pull| pull.head.is_in(&repository.name) && pull.head.branch == branch);
         Ok(pulls)
     }
 

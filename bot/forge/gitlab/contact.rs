@@ -7,16 +7,29 @@ use jiff::Timestamp;
 
 use super::client::judged;
 use super::{GitLab, dto, endpoints};
-use crate::forge::ForgeError;
+use crate::forge::branch::own;
 use crate::forge::contact::checkup::Checkup;
 use crate::forge::contact::{Contact, Delivery, Person, Reaction, Remark, Role};
 use crate::forge::remote::comment::reply;
 use crate::forge::remote::http::{moment, retried};
+use crate::forge::{Forge as _, ForgeError};
 
 #[async_trait]
 impl Contact for GitLab {
     async fn role(&self, person: &Person) -> Result<Role, ForgeError> {
         self.role_of(self.project().await?.id, person.id).await
+    }
+
+    async fn branch_of(&self, request: &str) -> Result<Option<String>, ForgeError> {
+        let request = match self.merge_request(request).await {
+            Err(ForgeError::NotFound { .. }) => return Ok(None),
+            request => request?,
+        };
+        // A fork may have a branch of the same name.
+        let is_here = request.source_project_id == Some(self.project().await?.id);
+        let base = self.base_branch().await?;
+        let branch = Some(request.source_branch).filter(|_| is_here);
+        Ok(branch.and_then(|name| own(name, &self.target.branch_prefix, &base)))
     }
 
     async fn comments(&self, request: &str, after: Option<&str>) -> Result<Vec<Remark>, ForgeError> {

@@ -66,7 +66,8 @@ impl GitLab {
         Ok(request)
     }
 
-    async fn merge_request(&self, id: &str) -> Result<dto::MergeRequest, ForgeError> {
+    /// A merge request by its number.
+    pub(super) async fn merge_request(&self, id: &str) -> Result<dto::MergeRequest, ForgeError> {
         let project = self.project().await?.id;
         let what = self.on(&format!("merge request !{id}"));
         let number = id.parse().map_err(|_| ForgeError::NotFound { what: what.clone() })?;

@@ -17,6 +17,7 @@ use jiff::Timestamp;
 use super::Local;
 use super::folder::failed;
 use crate::forge::ForgeError;
+use crate::forge::branch::own;
 use crate::forge::contact::checkup::Checkup;
 use crate::forge::contact::{Contact, Delivery, Person, Reaction, Remark, Role};
 use crate::forge::remote::comment::check_marker;
@@ -28,6 +29,19 @@ impl Contact for Local {
         self.aside(move |local| {
             let owner = owner_of(&local.settings.requests)?;
             Ok(if u64::from(owner.uid()) == id { Role::Admin } else { Role::None })
+        })
+        .await
+    }
+
+    /// A folder is called after its branch: the number of the merge request is the branch's name.
+    async fn branch_of(&self, request: &str) -> Result<Option<String>, ForgeError> {
+        let branch = request.to_owned();
+        self.aside(move |local| {
+            let base = local.base_branch()?;
+            match own(branch, &local.settings.branch_prefix, &base) {
+                Some(branch) if local.folder(&branch).is_there()? => Ok(Some(branch)),
+                _ => Ok(None),
+            }
         })
         .await
     }
@@ -185,6 +199,20 @@ mod tests {
         assert!(!remark.is_bot && !remark.own && remark.edited.is_none());
         assert_eq!(world.names(Some("robin")), [""; 0]);
         assert_eq!(world.names(Some("gone")), ["robin"]);
+    }
+
+    #[test]
+    fn a_folder_is_called_after_its_branch() {
+        let world = World::new();
+        let branch_of = |request: &str| world.wait(world.local.branch_of(request));
+        assert_eq!(branch_of(BRANCH), None, "there is no merge request yet");
+        let folder = world.comments.parent().unwrap();
+        std::fs::create_dir_all(folder).unwrap();
+        std::fs::write(folder.join("body.md"), "# Share\n").unwrap();
+        assert_eq!(branch_of(BRANCH).as_deref(), Some(BRANCH));
+        for request in ["main", "kim/topic", "slicewright", "slicewright/../main", "1", ""] {
+            assert_eq!(branch_of(request), None, "{request}");
+        }
     }
 
     #[test]

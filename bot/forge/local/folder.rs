@@ -59,6 +59,11 @@ impl Folder {
         self.path.join(".unfinished-head")
     }
 
+    /// Whether there is a merge request.
+    pub(super) fn is_there(&self) -> Result<bool, ForgeError> {
+        Ok(self.text_of(&self.body())?.is_some())
+    }
+
     /// The merge request, if there is one.
     pub(super) fn read(&self) -> Result<Option<FoundRequest>, ForgeError> {
         let Some(text) = self.text_of(&self.body())? else { return Ok(None) };
