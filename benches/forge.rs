@@ -24,6 +24,7 @@ use slicewright::render::Dialect;
 use slicewright_core::ids::PoolId;
 use slicewright_core::review::lifecycle::Wanted;
 use slicewright_core::review::metadata::Metadata;
+use slicewright_core::review::overrides::Overrides;
 use world::forge::state::{BOT, INFRA, Request, State, TOKEN};
 use world::forge::{Face, FakeForge};
 use world::repo::{BareRepo, MAIN};
@@ -157,6 +158,8 @@ async fn look(forge: &dyn Forge) {
             dialect: Dialect::GitHub,
             keys: &[],
             checks: false,
+            asked: None,
+            overrides: &Overrides::default(),
         };
         let ready = ready(pool);
         let pass = Pass::new(forge, subject, &identity, Some(&ready), None);

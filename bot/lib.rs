@@ -1,7 +1,7 @@
 //! Slicewright: finds workloads that hold a whole GPU and use a slice of it, and proposes the change.
 //!
 //! Modules in reading order: `settings` says what may be configured, the adapters `prometheus`, `infra`, `render` and
-//! `forge` reach the world, `engine` joins them with the decisions of `slicewright-core`, `cli` starts it.
+//! `forge` reach the world, `store` remembers, `engine` joins them with the decisions of `slicewright-core`, `cli` starts it.
 
 pub mod settings;
 
@@ -12,6 +12,8 @@ pub mod infra;
 pub mod render;
 
 pub mod forge;
+
+pub mod store;
 
 pub mod engine;
 

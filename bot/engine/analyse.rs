@@ -6,14 +6,14 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use jiff::Timestamp;
 use slicewright_core::fit::FitReport;
-use slicewright_core::ids::WorkloadId;
+use slicewright_core::ids::{PoolId, WorkloadId};
 use slicewright_core::inventory::{Declared, Inventory, MigStrategy, Operator};
 use slicewright_core::plan::layers::{General, Layers, idle_rules, policies};
 use slicewright_core::plan::pool::{Pool, pools, unknown_frozen_nodes};
 use slicewright_core::plan::sound::{CHECK_FAILED, sound};
 use slicewright_core::plan::{Outcome, Request, plan, weigh_one};
-use slicewright_core::policy::Policy;
-use slicewright_core::policy::narrow;
+use slicewright_core::policy::{Policy, narrow, wished};
+use slicewright_core::review::overrides::Overrides;
 use slicewright_core::units::Mib;
 use slicewright_core::usage::{Finding, Measured, Severity, declared as declared_memory};
 
@@ -51,11 +51,15 @@ pub struct Analysis {
     pub unknown_frozen_nodes: Vec<String>,
     /// Rules of the policy that speak of nobody, as sentences.
     pub idle_rules: Vec<String>,
-    /// Pools by name.
+    /// Pools by name, as the configuration has them.
+    configured: Vec<Pool>,
+    /// Pools by name, with what their reviewers asked for.
     pub pools: Vec<Pool>,
-    /// Policy of every workload.
+    /// Policy of every workload, as the configuration has it.
     pub policies: BTreeMap<WorkloadId, Policy>,
-    /// What comes of each pool, in the order of `pools`.
+    /// Policies as they are in pools whose reviewers asked for something.
+    wished: BTreeMap<PoolId, BTreeMap<WorkloadId, Policy>>,
+    /// What comes of each pool, in the order of `pools`. Empty before [`Engine::plan`].
     pub outcomes: Vec<Outcome>,
     /// Fits of workloads that hold no card in any pool now.
     pub elsewhere: Vec<FitReport>,
@@ -63,12 +67,91 @@ pub struct Analysis {
     pub stats: QueryStats,
 }
 
+impl Analysis {
+    /// Policies of the workloads as they are in a pool.
+    pub fn policies_in(&self, pool: Option<&Pool>) -> &BTreeMap<WorkloadId, Policy> {
+        pool.and_then(|pool| self.wished.get(&pool.id)).unwrap_or(&self.policies)
+    }
+
+    /// Has the pool at place `n` as its reviewers asked for.
+    fn wish(&mut self, n: usize, wish: &Overrides) {
+        let mut pool = self.configured[n].clone();
+        self.wished.remove(&pool.id);
+        if !wish.is_empty() {
+            let mut policies = self.policies.clone();
+            wished::heed(wish, &mut policies, &mut pool);
+            self.wished.insert(pool.id.clone(), policies);
+        }
+        self.pools[n] = pool;
+    }
+
+    /// The pool as the configuration has it.
+    pub(super) fn configured(&self, pool: &PoolId) -> Option<&Pool> {
+        self.configured.iter().find(|configured| configured.id == *pool)
+    }
+
+    /// What comes of a pool.
+    pub(super) fn outcome(&self, pool: &PoolId) -> Option<&Outcome> {
+        let mut both = self.pools.iter().zip(&self.outcomes);
+        both.find(|(known, _)| known.id == *pool).map(|(_, outcome)| outcome)
+    }
+}
+
 impl Engine {
-    /// Measures one cluster, reads its repository and plans its pools.
+    /// Measures one cluster, reads its repository and plans its pools as the configuration has them.
     ///
     /// # Errors
     /// When the metrics or the repository cannot be read: nothing is decided then.
     pub async fn analyse(
+        &self,
+        cluster: &ClusterSettings,
+        inputs: &Inputs,
+        progress: &dyn Progress,
+    ) -> anyhow::Result<Analysis> {
+        let mut analysis = self.survey(cluster, inputs, progress).await?;
+        self.plan(&mut analysis, &BTreeMap::new());
+        Ok(analysis)
+    }
+
+    /// Plans every pool, with what its reviewers asked for.
+    pub(super) fn plan(&self, analysis: &mut Analysis, wishes: &BTreeMap<PoolId, Overrides>) {
+        analysis.pools.clone_from(&analysis.configured);
+        let none = Overrides::default();
+        let all = 0..analysis.pools.len();
+        all.clone().for_each(|n| analysis.wish(n, wishes.get(&analysis.pools[n].id).unwrap_or(&none)));
+        analysis.outcomes = all.map(|n| self.outcome(analysis, n)).collect();
+    }
+
+    /// Plans one pool again, with other wishes.
+    pub(super) fn plan_again(&self, analysis: &mut Analysis, pool: &PoolId, wish: &Overrides) {
+        let Some(n) = analysis.pools.iter().position(|known| known.id == *pool) else { return };
+        analysis.wish(n, wish);
+        analysis.outcomes[n] = self.outcome(analysis, n);
+    }
+
+    fn outcome(&self, analysis: &Analysis, n: usize) -> Outcome {
+        let request = self.request(analysis, &analysis.pools[n]);
+        let outcome = sound(&request, plan(&request));
+        log_defects(&outcome);
+        outcome
+    }
+
+    fn request<'a>(&'a self, analysis: &'a Analysis, pool: &'a Pool) -> Request<'a> {
+        Request {
+            pool,
+            inventory: &analysis.inventory,
+            measured: &analysis.measured,
+            declared: &analysis.declared,
+            catalog: self.catalog(),
+            policies: analysis.policies_in(Some(pool)),
+        }
+    }
+
+    /// Measures one cluster and reads its repository.
+    ///
+    /// # Errors
+    /// When the metrics or the repository cannot be read: nothing is decided then.
+    pub(super) async fn survey(
         &self,
         cluster: &ClusterSettings,
         inputs: &Inputs,
@@ -139,40 +222,7 @@ impl Engine {
         if let Ok(repo) = &repo {
             idle_rules.extend(narrow::idle(&inventory, &declared, &repo.rules, repo::PLACE));
         }
-        let mut outcomes = Vec::new();
-        for pool in &pools {
-            let request = Request {
-                pool,
-                inventory: &inventory,
-                measured: &measured,
-                declared: &declared,
-                catalog: self.catalog(),
-                policies: &policies,
-            };
-            let outcome = sound(&request, plan(&request));
-            log_defects(&outcome);
-            outcomes.push(outcome);
-        }
-        let elsewhere = match pools.first() {
-            None => Vec::new(),
-            Some(pool) => {
-                let request = Request {
-                    pool,
-                    inventory: &inventory,
-                    measured: &measured,
-                    declared: &declared,
-                    catalog: self.catalog(),
-                    policies: &policies,
-                };
-                inventory
-                    .workloads
-                    .iter()
-                    .filter(|workload| workload.pods.is_empty())
-                    .map(|workload| weigh_one(&request, workload))
-                    .collect()
-            }
-        };
-        Ok(Analysis {
+        let mut analysis = Analysis {
             cluster: cluster.name.clone(),
             at: inputs.at,
             inventory,
@@ -191,12 +241,20 @@ impl Engine {
                 .collect(),
             unknown_frozen_nodes: unknown_frozen_nodes(&layers, &pools),
             idle_rules,
-            pools,
+            pools: pools.clone(),
+            configured: pools,
             policies,
-            outcomes,
-            elsewhere,
+            wished: BTreeMap::new(),
+            outcomes: Vec::new(),
+            elsewhere: Vec::new(),
             stats: measurement.stats,
-        })
+        };
+        if let Some(pool) = analysis.pools.first() {
+            let request = self.request(&analysis, pool);
+            let idle = analysis.inventory.workloads.iter().filter(|workload| workload.pods.is_empty());
+            analysis.elsewhere = idle.map(|workload| weigh_one(&request, workload)).collect();
+        }
+        Ok(analysis)
     }
 
     /// The whole card's memory by every name of a product, for readings that cannot be true.

@@ -15,7 +15,7 @@ use crate::settings::repo;
 const TITLE: &str = "Slicewright: GPU pools";
 
 impl Engine {
-    /// Writes the pages of the repositories that want one, from a run over all of their clusters and pools. What goes wrong
+    /// Writes the pages of the repositories that want one and all of whose clusters were looked at. What goes wrong
     /// is told in the log: the proposals are done, and no less so without a page.
     pub(super) async fn show_boards(&self, inputs: &Inputs, report: &Report) {
         let mut of_repository: BTreeMap<String, Vec<&ClusterReport>> = BTreeMap::new();
@@ -26,6 +26,10 @@ impl Engine {
             }
         }
         for (place, clusters) in of_repository {
+            let here = self.settings().clusters.iter().filter(|one| one.repository.place() == place);
+            if here.count() != clusters.len() {
+                continue;
+            }
             if let Err(error) = self.show_board(inputs, &clusters).await {
                 tracing::warn!("cannot write the dashboard of `{place}`: {error:#}");
             }

@@ -1,12 +1,13 @@
 //! Every candidate, every number and every reason of one workload.
 
 use slicewright_core::fit::FitReport;
+use slicewright_core::ids::PoolId;
 use slicewright_core::plan::Outcome;
 use slicewright_core::plan::pool::Pool;
 use slicewright_core::policy::Policy;
 
 use super::analyse::Analysis;
-use crate::render;
+use crate::render::{self, Brief};
 
 /// What is known of one workload in one cluster.
 pub struct Explained {
@@ -23,7 +24,7 @@ pub fn explain(analysis: &Analysis, namespace: &str, name: &str) -> Vec<Explaine
         .filter(|(report, _)| report.workload.namespace == namespace && report.workload.name == name)
         .map(|(report, pool)| {
             let default = Policy::default();
-            let policy = analysis.policies.get(&report.workload).unwrap_or(&default);
+            let policy = analysis.policies_in(pool).get(&report.workload).unwrap_or(&default);
             let profile = analysis.measured.profiles.get(&report.workload);
             Explained {
                 place: pool
@@ -32,6 +33,24 @@ pub fn explain(analysis: &Analysis, namespace: &str, name: &str) -> Vec<Explaine
             }
         })
         .collect()
+}
+
+/// Every workload of a pool in a line: those of the table with their numbers, then the others.
+pub(super) fn brief(analysis: &Analysis, pool: &PoolId) -> Vec<Brief> {
+    let mut rows = Vec::new();
+    for (report, at) in fits(analysis) {
+        if at.is_none_or(|at| at.id != *pool) {
+            continue;
+        }
+        let number = match analysis.outcome(pool) {
+            Some(Outcome::Plan(plan)) => {
+                plan.items.iter().position(|item| item.fit.workload == report.workload)
+            }
+            Some(Outcome::Nothing(_)) | None => None,
+        };
+        rows.push(render::brief(report, number.map(|number| number + 1)));
+    }
+    rows
 }
 
 /// Names of all workloads that `explain` knows, as `namespace/name`.

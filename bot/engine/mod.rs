@@ -16,6 +16,10 @@ pub mod proposal;
 
 pub mod propose;
 
+pub mod review;
+
+pub mod service;
+
 mod board;
 
 pub mod explain;

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use slicewright_core::ids::PoolId;
 use slicewright_core::review::lifecycle::{Action, Wanted};
 use slicewright_core::review::metadata::State;
+use slicewright_core::review::overrides::Overrides;
 
 use super::Engine;
 use super::pass::{Done, Pass, Ready, Subject, noted};
@@ -66,6 +67,8 @@ impl Engine {
             dialect,
             keys: &self.signing_keys,
             checks: false,
+            asked: None,
+            overrides: &Overrides::default(),
         };
         let pass = Pass::new(forge, subject, &identity, Some(&ready), None);
         let found = forge.find(&branch, &base_commit).await;
@@ -85,7 +88,7 @@ impl Engine {
             Action::StopEdited { .. } => Action::Leave { reason: "its people work on it".to_owned() },
             action => action,
         };
-        let Done { action, url } = pass.carry_out(&found, action).await?;
+        let Done { action, url, .. } = pass.carry_out(&found, action).await?;
         Ok(Some(Waiting { repository: cluster.repository.place(), branch, action, url }))
     }
 

@@ -6,9 +6,11 @@
 use anyhow::Context as _;
 use jiff::Timestamp;
 use slicewright_core::ids::PoolId;
+use slicewright_core::review::asked::Asked;
 use slicewright_core::review::lifecycle::{self, Action, Own, Wanted};
 use slicewright_core::review::limits::within_an_hour;
 use slicewright_core::review::metadata::{Metadata, State, strip};
+use slicewright_core::review::overrides::Overrides;
 use slicewright_core::review::shares::Shares;
 use slicewright_core::review::signature::SigningKey;
 use slicewright_core::review::verdict::{Verdict, verdict};
@@ -46,6 +48,10 @@ pub struct Subject<'a> {
     pub keys: &'a [SigningKey],
     /// Show on the branch's head whether it may be merged.
     pub checks: bool,
+    /// A person asked for this pass, and is answered by whoever carries the command out.
+    pub asked: Option<Asked>,
+    /// Wishes of reviewers that the plan was made with.
+    pub overrides: &'a Overrides,
 }
 
 /// A proposal as it should be, with what is said once.
@@ -94,6 +100,10 @@ pub struct Done {
     pub action: Action,
     /// Where a person finds the merge request, if there is one.
     pub url: Option<String>,
+    /// Head of its branch, if there is one.
+    pub head: Option<String>,
+    /// Something stood in the way of deciding: a doubt, or somebody who wrote meanwhile.
+    pub undecided: bool,
 }
 
 impl<'a> Pass<'a> {
@@ -139,6 +149,8 @@ impl<'a> Pass<'a> {
             heads: found.unfinished_head.iter().cloned().collect(),
             keys: self.subject.keys.to_vec(),
             base_branch: self.subject.base_branch.to_owned(),
+            base_commit: self.subject.base_commit.to_owned(),
+            asked: self.subject.asked,
             version: VERSION.to_owned(),
         }
     }
@@ -166,7 +178,12 @@ impl<'a> Pass<'a> {
                 }
                 _ => {}
             }
-            return Ok(Done { action, url });
+            return Ok(Done {
+                action,
+                url,
+                head: found.branch_head.clone(),
+                undecided: self.doubt.is_some(),
+            });
         }
         let branch = self.subject.branch;
         let main = self.forge.head().await.context("cannot read the default branch")?;
@@ -180,11 +197,12 @@ impl<'a> Pass<'a> {
                     None => (url, fresh.branch_head.clone()),
                 };
                 self.show_verdict(&action, &fresh, head.as_deref(), url.as_deref()).await;
-                Ok(Done { action, url })
+                let undecided = action == moved();
+                Ok(Done { action, url, head, undecided })
             }
             Err(error) if matches!(error.downcast_ref(), Some(ForgeError::Conflict { .. })) => {
                 tracing::info!("{error:#}");
-                Ok(Done { action: moved(), url })
+                Ok(Done { action: moved(), url, head: fresh.branch_head, undecided: true })
             }
             Err(error) => Err(error),
         }
@@ -202,6 +220,8 @@ impl<'a> Pass<'a> {
                 self.say(found, Topic::Warning, &Reply::Warned { reason }).await?;
                 self.hush(found, &[Topic::Edited, Topic::Configuration]).await;
             }
+            // Whoever asked for the pass is told there.
+            Action::StopEdited { .. } if self.subject.asked.is_some() => {}
             Action::StopEdited { reason, way_back, .. } => {
                 self.say(found, Topic::Edited, &Reply::Edited { reason, way_back }).await?;
                 self.hush(found, &[Topic::Warning, Topic::Configuration]).await;
@@ -210,8 +230,9 @@ impl<'a> Pass<'a> {
             Action::Update { push: false, text: false, .. } => {}
             Action::Update { push, reason, .. } => {
                 let written = self.write(found, *push).await?;
-                // Another text alone is nothing that somebody must know.
-                if let Some(before) = found.branch_head.as_deref().filter(|before| *before != written.head) {
+                // Another text alone is nothing that somebody must know, and whoever asked gets an answer of their own.
+                let moved = found.branch_head.as_deref().filter(|before| *before != written.head);
+                if let Some(before) = moved.filter(|_| self.subject.asked.is_none()) {
                     let updated = Reply::Updated { reason, before, after: &written.head };
                     self.say(found, Topic::Status, &updated).await?;
                 }
@@ -335,6 +356,8 @@ impl<'a> Pass<'a> {
             cards_freed: ready.wanted.cards_freed,
             metrics: self.subject.metrics.to_vec(),
             shares: Shares::of(&ready.wanted.shares),
+            overrides: self.subject.overrides.clone(),
+            declined_on: None,
             snoozed_until: known.and_then(|known| known.snoozed_until),
             paused: known.is_some_and(|known| known.paused),
             closed_on: None,
@@ -405,6 +428,13 @@ fn is_open(found: &Found) -> bool {
 
 fn moved() -> Action {
     Action::Leave { reason: "it changed while this run looked at it; the next run looks again".to_owned() }
+}
+
+/// The same where it is proven to be the bot's, if there are keys to prove it with.
+pub(super) fn known(found: &Found, keys: &[SigningKey]) -> Option<Metadata> {
+    let known = noted(found)?;
+    let request = found.request.as_ref()?;
+    (keys.is_empty() || Metadata::is_signed(&request.body, keys)).then_some(known)
 }
 
 /// What the bot wrote down in the merge request that is there. Nobody else's is read.

@@ -12,11 +12,14 @@ use slicewright_core::review::board::{Section, Standing as Where, section};
 use slicewright_core::review::lifecycle::Action;
 use slicewright_core::review::limits::{Limits, Standing};
 use slicewright_core::review::metadata::State;
+use slicewright_core::review::overrides::Overrides;
+use slicewright_core::review::signature::SigningKey;
 
 use super::analyse::Analysis;
 use super::onboarding::Waiting;
-use super::pass::{CHECK, Done, Doubt, Pass, Ready, Subject, noted};
+use super::pass::{CHECK, Done, Doubt, Pass, Ready, Subject, known, noted};
 use super::proposal::{Proposal, wanted, write};
+use super::review::{Obeyed, Order, Taken};
 use super::{Engine, Inputs};
 use crate::forge::settings::RemoteKind;
 use crate::forge::{Check, Conclusion, Forge, Found, Identity};
@@ -71,6 +74,8 @@ pub struct PoolReport {
     pub url: Option<String>,
     /// A few lines for a terminal: the plan, or why there is none.
     pub summary: String,
+    /// What changed for whoever asked, or why nothing was done.
+    pub(super) obeyed: Option<Result<Obeyed, String>>,
 }
 
 impl Report {
@@ -91,6 +96,20 @@ impl Engine {
         wishes: &Wishes,
         progress: &dyn Progress,
     ) -> anyhow::Result<Report> {
+        self.run(inputs, wishes, None, progress).await
+    }
+
+    /// As [`Engine::propose`], with what a person asked for about the one pool that is wished for.
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) async fn run(
+        &self,
+        inputs: &Inputs,
+        wishes: &Wishes,
+        order: Option<&Order>,
+        progress: &dyn Progress,
+    ) -> anyhow::Result<Report> {
         let mut clusters = Vec::new();
         let mut waiting: Vec<Waiting> = Vec::new();
         // Clusters may share a repository, and its limits with it.
@@ -107,7 +126,7 @@ impl Engine {
                     continue;
                 }
             }
-            let analysis = self.analyse(settings, inputs, progress).await?;
+            let mut analysis = self.survey(settings, inputs, progress).await?;
             anyhow::ensure!(
                 analysis.measured.data_quality.n_cards > 0,
                 "cluster `{}`: no sample of `DCGM_FI_DEV_FB_USED` in {} days, so nothing is proposed and nothing is \
@@ -120,8 +139,20 @@ impl Engine {
                 .await
                 .with_context(|| format!("cluster `{}`: cannot tell the default branch", settings.name))?;
             let repo = analysis.repo.clone().unwrap_or_default();
+            let branches = branches(
+                self.settings().branch_prefix(),
+                analysis.pools.iter().map(|pool| pool.id.clone()).collect(),
+                self.meets_another(&analysis.cluster),
+            );
+            let mut there = self.look(forge.as_ref(), &analysis.snapshot.commit, branches).await?;
+            self.plan(&mut analysis, &there.wishes());
+            let taken = match order {
+                Some(order) => Some(self.take_up(order, &mut analysis, forge.as_ref(), &mut there).await?),
+                None => None,
+            };
             let run = Run {
                 analysis: &analysis,
+                taken,
                 forge: forge.as_ref(),
                 identity: forge.identity().await.context("cannot tell who the bot is")?,
                 base_branch: &base_branch,
@@ -137,12 +168,12 @@ impl Engine {
             self.count_others(settings, &run, &mut room)
                 .await
                 .with_context(|| format!("cluster `{}`", settings.name))?;
-            let pools = self.propose_pools(&run, room).await?;
+            let pools = self.propose_pools(&run, &there, room).await?;
             clusters.push(ClusterReport { analysis, pools });
         }
         let report = Report { clusters, waiting };
-        // A run over some would leave the others out.
-        if !wishes.dry_run && wishes.cluster.is_none() && wishes.pool.is_none() {
+        // A run over some pools would leave the others out.
+        if !wishes.dry_run && wishes.pool.is_none() {
             self.show_boards(inputs, &report).await;
         }
         Ok(report)
@@ -189,13 +220,29 @@ impl Engine {
         others.any(|other| slug(&other.name) == slug(cluster))
     }
 
-    async fn propose_pools(&self, run: &Run<'_>, mut room: Room<'_>) -> anyhow::Result<Vec<PoolReport>> {
+    /// What is there for every pool's branch, beside the commit that was read.
+    async fn look(
+        &self,
+        forge: &dyn Forge,
+        commit: &str,
+        branches: BTreeMap<PoolId, String>,
+    ) -> anyhow::Result<There> {
+        let mut there = There { keys: self.signing_keys.clone(), at: BTreeMap::new() };
+        for (pool, branch) in branches {
+            let found = forge.find(&branch, commit).await;
+            let found = found.with_context(|| format!("cannot look at branch `{branch}`"))?;
+            there.at.insert(pool, (branch, found));
+        }
+        Ok(there)
+    }
+
+    async fn propose_pools(
+        &self,
+        run: &Run<'_>,
+        there: &There,
+        mut room: Room<'_>,
+    ) -> anyhow::Result<Vec<PoolReport>> {
         let (analysis, wishes) = (run.analysis, run.wishes);
-        let branches = branches(
-            self.settings().branch_prefix(),
-            analysis.pools.iter().map(|pool| pool.id.clone()).collect(),
-            self.meets_another(&analysis.cluster),
-        );
         if let Some(only) = &wishes.pool
             && !analysis.pools.iter().any(|pool| pool.id.pool == *only)
         {
@@ -206,20 +253,16 @@ impl Engine {
                 if known.is_empty() { "none".to_owned() } else { known.join(", ") }
             );
         }
-        let mut there = BTreeMap::new();
-        for (pool, branch) in &branches {
-            let found = run.find(branch).await?;
-            room.count(branch, &found);
-            there.insert(pool, found);
-        }
+        there.at.values().for_each(|(branch, found)| room.count(branch, found));
         let mut reports = Vec::new();
         for (pool, outcome) in analysis.pools.iter().zip(&analysis.outcomes) {
             if wishes.pool.as_ref().is_some_and(|only| pool.id.pool != *only) {
                 continue;
             }
-            let at = Place { settings: pool, branch: &branches[&pool.id], found: &there[&pool.id] };
+            let (branch, found) = &there.at[&pool.id];
+            let at = Place { settings: pool, branch, found };
             let report = self
-                .propose_pool(run, &at, outcome, &mut room)
+                .propose_pool(run, &at, there, outcome, &mut room)
                 .await
                 .with_context(|| format!("cannot propose the change of pool `{}`", pool.id))?;
             reports.push(report);
@@ -232,6 +275,7 @@ impl Engine {
         &self,
         run: &Run<'_>,
         at: &Place<'_>,
+        there: &There,
         outcome: &Outcome,
         room: &mut Room<'_>,
     ) -> anyhow::Result<PoolReport> {
@@ -271,24 +315,40 @@ impl Engine {
             dialect: run.dialect,
             keys: &self.signing_keys,
             checks: run.checks,
+            asked: run.taken.as_ref().and_then(|taken| taken.as_ref().ok()?.asked),
+            overrides: &there.overrides(pool),
         };
         let pass = Pass::new(run.forge, subject, &run.identity, ready.as_ref(), doubt);
         // Whoever opens a closed proposal again asks for it.
         let reopened = found.request.as_ref().is_some_and(|request| request.open);
         let action = room.allow(pass.decide(found), analysis.at, run.wishes.pool.is_some() || reopened);
-        let done = if run.wishes.dry_run {
-            Done { action, url: found.request.as_ref().map(|request| request.url.clone()) }
+        // Whoever asked for what cannot be done gets that for an answer, and nothing else happens.
+        let refused = matches!(run.taken, Some(Err(_)));
+        let done = if run.wishes.dry_run || refused {
+            Done {
+                action,
+                url: found.request.as_ref().map(|request| request.url.clone()),
+                head: found.branch_head.clone(),
+                undecided: true,
+            }
         } else {
             pass.carry_out(found, action).await?
         };
         let standing = Where {
             action: &done.action,
             was_open: found.request.as_ref().is_some_and(|request| request.open && request.by_bot),
-            state: noted(found).map(|known| known.state),
+            // Declined by a comment it stays open.
+            state: noted(found)
+                .map(|known| if known.declined_on.is_some() { State::Declined } else { known.state }),
             has_plan: ready.is_some(),
             misconfigured: analysis.repo.is_err(),
         };
+        let obeyed = run.taken.as_ref().map(|taken| {
+            let taken = taken.as_ref().map_err(Clone::clone)?;
+            taken.obeyed(found, ready.as_ref().map(|ready| &ready.wanted), &done)
+        });
         Ok(PoolReport {
+            obeyed,
             is_open: standing.is_open(),
             section: section(&standing),
             cards_freed: plan_of(outcome).map_or(0, |plan| plan.saving.cards_freed),
@@ -309,6 +369,7 @@ impl Engine {
 /// What holds for every pool of one cluster in one run.
 struct Run<'a> {
     analysis: &'a Analysis,
+    taken: Option<Result<Taken, String>>,
     forge: &'a dyn Forge,
     identity: Identity,
     base_branch: &'a str,
@@ -345,6 +406,28 @@ impl Run<'_> {
     async fn find(&self, branch: &str) -> anyhow::Result<Found> {
         let found = self.forge.find(branch, &self.analysis.snapshot.commit).await;
         found.with_context(|| format!("cannot look at branch `{branch}`"))
+    }
+}
+
+/// What is there for the pools of a cluster.
+pub(super) struct There {
+    keys: Vec<SigningKey>,
+    /// Branch and what was found, by pool.
+    pub(super) at: BTreeMap<PoolId, (String, Found)>,
+}
+
+impl There {
+    /// What the reviewers of a pool asked for, in this round or an earlier one.
+    fn overrides(&self, pool: &PoolId) -> Overrides {
+        let known = self.at.get(pool).and_then(|(_, found)| known(found, &self.keys));
+        known
+            .filter(|known| known.cluster == pool.cluster && known.pool == pool.pool)
+            .map_or_else(Overrides::default, |known| known.overrides)
+    }
+
+    /// The same of every pool.
+    pub(super) fn wishes(&self) -> BTreeMap<PoolId, Overrides> {
+        self.at.keys().map(|pool| (pool.clone(), self.overrides(pool))).collect()
     }
 }
 

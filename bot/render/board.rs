@@ -74,20 +74,11 @@ struct Part<'a> {
 
 /// See [`super::board`].
 pub(super) fn board(board: &Board<'_>, dialect: Dialect) -> Result<String, RenderError> {
-    let sections = [
-        (Section::Problems, "Problems"),
-        (Section::WithPeople, "Needs a person"),
-        (Section::Open, "Open"),
-        (Section::Waiting, "Waiting"),
-        (Section::Declined, "Declined"),
-        (Section::Merged, "Merged"),
-        (Section::Nothing, "Nothing to propose"),
-    ];
-    let part = |(section, title): (Section, &'static str)| {
+    let part = |section: Section| {
         let rows: Vec<_> = board.rows.iter().filter(|row| row.section == section).collect();
-        (!rows.is_empty()).then_some(Part { title, n_rows: rows.len(), rows })
+        (!rows.is_empty()).then_some(Part { title: section.title(), n_rows: rows.len(), rows })
     };
-    let mut parts: Vec<_> = sections.into_iter().filter_map(part).collect();
+    let mut parts: Vec<_> = Section::ALL.into_iter().filter_map(part).collect();
     let open = board.rows.iter().filter(|row| row.is_open);
     let templates = Templates::new()?;
     let mut left_out = Vec::new();

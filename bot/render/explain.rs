@@ -5,6 +5,7 @@ use slicewright_core::plan::{self, pool::Pool};
 use slicewright_core::policy::{self, Policy};
 use slicewright_core::usage::WorkloadProfile;
 
+use super::Brief;
 use super::evidence::{measured, sparkline, thousandths};
 use super::page::{reason_words, verdict_words};
 use super::terminal::finish;
@@ -66,6 +67,16 @@ pub(super) fn explain(
     }
     values(&mut lines, policy, pool);
     finish(&lines)
+}
+
+/// See [`super::brief`].
+pub(super) fn brief(report: &FitReport, number: Option<usize>) -> Brief {
+    Brief {
+        number: number.map_or_else(String::new, |number| number.to_string()),
+        workload: report.workload.to_string(),
+        verdict: verdict(&report.verdict),
+        why: report.verdict.reasons().first().map(|reason| reason_words(reason)).unwrap_or_default(),
+    }
 }
 
 fn verdict(verdict: &Verdict) -> String {

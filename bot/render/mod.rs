@@ -3,6 +3,7 @@
 //! Text out, no IO. `page` gathers what is said, the templates in `templates/proposal/` say how, `escape` keeps
 //! strangers' words from being more than words. Whether a text is written is the question of `core::review`.
 
+mod answer;
 mod board;
 mod body;
 mod diff;
@@ -23,6 +24,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+pub use answer::{Answer, Brief, Explained};
 pub use board::{Board, BoardProblem, BoardRow};
 use jiff::Timestamp;
 pub use reply::Reply;
@@ -185,6 +187,19 @@ pub fn closing(body: &str, state: State, reason: &str) -> String {
 /// When a template is broken.
 pub fn reply(reply: &Reply<'_>, dialect: Dialect) -> Result<String, RenderError> {
     reply::reply(reply, dialect)
+}
+
+/// A workload in a line, with its number in the proposal's table.
+pub fn brief(report: &FitReport, number: Option<usize>) -> Brief {
+    explain::brief(report, number)
+}
+
+/// An answer to a command.
+///
+/// # Errors
+/// When a template is broken.
+pub fn answer(answer: &Answer<'_>, dialect: Dialect) -> Result<String, RenderError> {
+    answer::answer(answer, dialect)
 }
 
 /// What a repository is told before anything is proposed in it.

@@ -17,7 +17,9 @@ use super::escape::{cut, tick};
 /// A row of the change table.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Row {
-    pub(super) object: String,
+    /// The workload's number, by which commands name it; empty for what is no workload.
+    pub(super) number: String,
+    object: String,
     pub(super) field: String,
     pub(super) before: String,
     pub(super) after: String,
@@ -36,6 +38,7 @@ pub(super) fn rows(plan: &Plan) -> Vec<Row> {
             }
             Change::LabelNodes { key, value, nodes } => settings.extend(label_rows(key, value, nodes, plan)),
             Change::LabelGroup { key, value, previous, beside, group } => settings.push(Row {
+                number: String::new(),
                 object: group_words(group.as_ref(), *beside),
                 field: format!("label {}", tick(key)),
                 before: previous.as_deref().map_or_else(|| "not set".to_owned(), tick),
@@ -52,6 +55,7 @@ pub(super) fn rows(plan: &Plan) -> Vec<Row> {
                     }
                 };
                 settings.push(Row {
+                    number: String::new(),
                     object: group_words(Some(group), true),
                     field: tick(name),
                     before: "not there".into(),
@@ -69,6 +73,7 @@ pub(super) fn rows(plan: &Plan) -> Vec<Row> {
             // The workload's own row follows below: what it asks for stays as it is.
             Change::PinWorkload { workload, selector } => {
                 workloads.extend(selector.iter().map(|(key, value)| Row {
+                    number: number(plan, workload),
                     object: workload_words(workload),
                     field: format!("node selector {}", tick(key)),
                     before: "not set".into(),
@@ -84,6 +89,7 @@ pub(super) fn rows(plan: &Plan) -> Vec<Row> {
     }
     for item in plan.items.iter().filter(|item| !edited.contains(&item.fit.workload)) {
         workloads.push(Row {
+            number: number(plan, &item.fit.workload),
             object: workload_words(&item.fit.workload),
             field: "share of a card".into(),
             before: "whole card".into(),
@@ -99,6 +105,7 @@ fn config_row(change: &Change, plan: &Plan) -> Option<Row> {
     let none = || "not there".to_owned();
     match change {
         Change::SetMigConfig { name, entries, .. } => Some(Row {
+            number: String::new(),
             object: "MIG layouts".into(),
             field: tick(name),
             before: none(),
@@ -106,6 +113,7 @@ fn config_row(change: &Change, plan: &Plan) -> Option<Row> {
             why: "no layout of the operator's own cuts the cards like this".into(),
         }),
         Change::SetPluginConfig { key, resource, replicas, .. } => Some(Row {
+            number: String::new(),
             object: "device plugin config".into(),
             field: format!("{}, replicas of {}", tick(key), tick(resource)),
             before: none(),
@@ -153,6 +161,7 @@ fn label_rows(key: &str, value: &str, nodes: &BTreeMap<String, Option<String>>, 
     let row = |(today, nodes): (Option<&str>, Vec<&str>)| {
         let cards = plan.nodes.iter().find(|node| nodes.first() == Some(&node.name.as_str()));
         Row {
+            number: String::new(),
             object: format!("{} {}", if nodes.len() == 1 { "node" } else { "nodes" }, some_of(&nodes, 3)),
             field: format!("label {}", tick(key)),
             before: today.map_or_else(|| "not set".to_owned(), tick),
@@ -188,6 +197,7 @@ fn resource_rows(
 ) -> Vec<Row> {
     let item = plan.items.iter().find(|item| item.fit.workload == *workload);
     let mut rows = vec![Row {
+        number: number(plan, workload),
         object: workload_words(workload),
         field: "requests and limits".into(),
         before: format!("{}: {count}", tick(from)),
@@ -195,6 +205,7 @@ fn resource_rows(
         why: item.map_or_else(String::new, needs_words),
     }];
     rows.extend(pin.iter().map(|(key, value)| Row {
+        number: number(plan, workload),
         object: workload_words(workload),
         field: format!("node selector {}", tick(key)),
         before: "not set".into(),
@@ -202,6 +213,12 @@ fn resource_rows(
         why: "the resource must mean this card model".into(),
     }));
     rows
+}
+
+/// Its place among the plan's workloads, from 1.
+fn number(plan: &Plan, id: &WorkloadId) -> String {
+    let place = plan.items.iter().position(|item| item.fit.workload == *id);
+    place.map_or_else(String::new, |place| (place + 1).to_string())
 }
 
 pub(super) fn workload_words(id: &WorkloadId) -> String {

@@ -25,7 +25,7 @@ macro_rules! templates {
 
 templates![
     "reply": ["updated.md", "warned.md", "closed.md", "edited.md", "misconfigured.md", "onboarding.md", "supported.md", "unchecked.md",
-    "dashboard.md"],
+    "dashboard.md", "help.md", "refused.md", "standing.md", "obeyed.md", "why.md", "why-all.md"],
     "proposal": [
     "first-screen.md",
     "by-hand.md",

@@ -6,11 +6,15 @@ pub mod catalog;
 
 pub mod repo;
 
+pub mod server;
+
 mod service;
 
+mod cron;
 mod lines;
 mod wording;
 
+pub use server::ServerSettings;
 pub use service::{
     Author, ClusterSettings, OperatorSettings, RepositorySettings, ServiceSettings, SettingsError,
 };

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use slicewright_core::inventory::MigStrategy;
 use slicewright_core::plan::pool::{PoolSettings, PriceSettings};
@@ -12,6 +13,7 @@ use slicewright_core::review::limits::Limits;
 use slicewright_core::review::signature::SigningKey;
 use slicewright_yaml::{Document, Edit, Op, Refusal, Shared, Step, Value};
 
+use super::server::{ScheduleSettings, ServerSettings};
 use super::{lines, wording};
 use crate::forge::settings::Settings as ForgeSettings;
 use crate::prometheus::Settings as PrometheusSettings;
@@ -38,13 +40,21 @@ pub struct ServiceSettings {
     pub catalog: Vec<PathBuf>,
     /// First part of every branch name. Default `slicewright`.
     pub branch_prefix: Option<String>,
+    /// What people mention to give a command, without the `@`. `slicewright` without it always works. Default
+    /// `slicewright`.
+    pub handle: Option<String>,
     /// Who the bot's commits are by.
     pub author: Author,
     /// How many proposals a repository may have, and when they are made.
     pub proposals: Limits,
     /// Secrets that sign what the bot notes in its proposals: the first signs, all are known.
     pub signing_keys: Vec<SecretPlace>,
+    /// The server; without, the program runs once and ends.
+    pub server: ServerSettings,
 }
+
+/// Fewest bytes of a secret. `openssl rand -hex 32` makes 64; what people think up is shorter.
+const SHORTEST_SECRET: usize = 24;
 
 /// Where a secret is. One of the two.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -62,19 +72,34 @@ impl SecretPlace {
     /// # Errors
     /// When it cannot be read, or is too short to be a secret.
     pub fn read(&self) -> Result<SigningKey, SecretError> {
-        let (place, text) = match (&self.file, &self.env) {
-            (Some(path), None) => {
-                let place = path.display().to_string();
-                let text = std::fs::read_to_string(path);
-                (place.clone(), text.map_err(|cause| SecretError::File { path: place, cause })?)
-            }
+        let text = self.read_text()?;
+        SigningKey::new(text.expose_secret().as_bytes()).ok_or(SecretError::Short { place: self.shown() })
+    }
+
+    /// The secret that is there, without blanks around it.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is too short to be a secret.
+    pub fn read_text(&self) -> Result<SecretString, SecretError> {
+        let text = match (&self.file, &self.env) {
+            (Some(path), None) => std::fs::read_to_string(path)
+                .map_err(|cause| SecretError::File { path: path.display().to_string(), cause })?,
             (None, Some(name)) => {
-                let text = std::env::var(name).map_err(|_| SecretError::Variable { name: name.clone() })?;
-                (name.clone(), text)
+                std::env::var(name).map_err(|_| SecretError::Variable { name: name.clone() })?
             }
             _ => return Err(SecretError::Ambiguous),
         };
-        SigningKey::new(text.trim().as_bytes()).ok_or(SecretError::Short { place })
+        let text = text.trim();
+        if text.len() < SHORTEST_SECRET {
+            return Err(SecretError::Short { place: self.shown() });
+        }
+        Ok(SecretString::from(text))
+    }
+
+    /// Where it is.
+    fn shown(&self) -> String {
+        let file = self.file.as_ref().map(|path| path.display().to_string());
+        file.or_else(|| self.env.clone()).unwrap_or_default()
     }
 }
 
@@ -149,6 +174,8 @@ pub struct ClusterSettings {
     pub rules: Vec<PolicyRule>,
     /// What holds for every pool of the cluster that does not state it itself.
     pub pool_defaults: PoolSettings,
+    /// When the server looks at it; what is not said is as in `server.schedule`.
+    pub schedule: ScheduleSettings,
 }
 
 /// A repository and how to propose changes to it.
@@ -295,6 +322,7 @@ impl ServiceSettings {
         settings.catalog.iter_mut().for_each(absolute);
         settings.forges.iter_mut().flat_map(ForgeSettings::files_mut).for_each(absolute);
         settings.signing_keys.iter_mut().filter_map(|key| key.file.as_mut()).for_each(absolute);
+        settings.server.files_mut().into_iter().for_each(absolute);
         for cluster in &mut settings.clusters {
             if cluster.repository.remote().is_none() {
                 absolute(&mut cluster.repository.path);
@@ -303,6 +331,11 @@ impl ServiceSettings {
             cluster.prometheus.files_mut().into_iter().for_each(absolute);
         }
         Ok(settings)
+    }
+
+    /// What people mention to give a command, without the `@`.
+    pub fn handle(&self) -> &str {
+        self.handle.as_deref().unwrap_or("slicewright")
     }
 
     /// First part of every branch name.
@@ -374,7 +407,12 @@ impl ServiceSettings {
                 edits.push(text_at(i, &["repository", key], Op::Remove));
             }
         }
-        let secrets = [("forges", self.forges.is_empty()), ("signing_keys", self.signing_keys.is_empty())];
+        let server = text.lines().all(|line| !line.starts_with("server:"));
+        let secrets = [
+            ("forges", self.forges.is_empty()),
+            ("signing_keys", self.signing_keys.is_empty()),
+            ("server", server),
+        ];
         for (key, _) in secrets.into_iter().filter(|(_, absent)| !absent) {
             let at = vec![Step::from(key)];
             edits.push(Edit { document: Document::default(), at, op: Op::Remove, shared: Shared::Edit });
@@ -408,6 +446,14 @@ impl ServiceSettings {
             if !names.insert(&forge.name) {
                 return wrong(&format!("forges[{i}].name"), &format!("`{}` is named twice", forge.name));
             }
+        }
+        let forges: Vec<_> = self.forges.iter().map(|forge| (forge.name.as_str(), forge.kind)).collect();
+        if let Err((at, problem)) = self.server.check(&forges) {
+            return wrong(&format!("server.{at}"), &problem);
+        }
+        let named = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        if self.handle().is_empty() || self.handle().len() > 64 || !self.handle().chars().all(named) {
+            return wrong("handle", "must be a name that people can mention, such as `slicewright`");
         }
         let mut names = BTreeSet::new();
         for (i, cluster) in self.clusters.iter().enumerate() {
@@ -457,6 +503,9 @@ impl ServiceSettings {
                     return wrong(&place("name"), &format!("`{}` is named twice", pool.name));
                 }
                 check_policies(&pool.policy, &pool.rules, self.window_days(), &place(""))?;
+            }
+            if let Err((at, problem)) = cluster.schedule.read(Some(&self.server.schedule)) {
+                return wrong(&place(&format!("schedule.{at}")), &problem);
             }
             check_policies(&cluster.policy, &cluster.rules, self.window_days(), &place(""))?;
             check_defaults(&cluster.pool_defaults, &place(""))?;

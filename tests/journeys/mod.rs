@@ -17,6 +17,8 @@ mod on_forges;
 
 mod life;
 
+mod commands;
+
 mod settings;
 
 mod offline;
@@ -32,3 +34,5 @@ mod forge_github;
 mod rendered;
 
 mod forge_gitlab;
+
+mod store;

@@ -146,7 +146,7 @@ fn the_dashboard_and_the_checks_say_where_it_stands() {
 
         // A run over some of it says nothing about all of it.
         service.fake.state().close(BRANCH);
-        service.propose(&["--cluster", "dc1"]);
+        service.propose(&["--pool", "a100-40gb"]);
         assert_eq!(board(service), text);
         service.propose(&[]);
         let text = board(service);

@@ -15,6 +15,7 @@ use slicewright::render::Dialect;
 use slicewright_core::ids::PoolId;
 use slicewright_core::review::lifecycle::Wanted;
 use slicewright_core::review::metadata::Metadata;
+use slicewright_core::review::overrides::Overrides;
 use tempfile::TempDir;
 
 use crate::world::forge::people::Merge;
@@ -256,6 +257,8 @@ impl Stage {
             },
             keys: &[],
             checks: self.checks,
+            asked: None,
+            overrides: &Overrides::default(),
         };
         let pass = Pass::new(forge, subject, &identity, ready.as_ref(), None);
         let found = forge.find(BRANCH, &base_commit).await?;

@@ -9,6 +9,8 @@ pub(crate) mod golden;
 
 pub(crate) mod prometheus;
 
+pub(crate) mod postgres;
+
 pub(crate) mod fleet;
 
 pub(crate) mod repo;

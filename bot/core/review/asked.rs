@@ -91,7 +91,7 @@ impl Command {
                 noted.reason.clone_from(reason);
             }
             Self::Resume => {
-                if !known.is_silent(today) {
+                if known.silence(today).is_none() {
                     return Err("it is neither paused, nor snoozed, nor declined".to_owned());
                 }
                 (noted.paused, noted.snoozed_until, noted.declined_on, noted.reason) =
@@ -103,9 +103,15 @@ impl Command {
 }
 
 impl Metadata {
-    /// A person asked for silence, and has not taken it back.
-    fn is_silent(&self, today: Date) -> bool {
-        self.paused || self.declined_on.is_some() || self.snoozed_until.is_some_and(|until| until > today)
+    /// What a person asked for that keeps the bot silent, if that still holds.
+    pub fn silence(&self, today: Date) -> Option<String> {
+        if let Some(day) = self.declined_on {
+            return Some(format!("it was declined on {day}"));
+        }
+        if self.paused {
+            return Some("it is paused".to_owned());
+        }
+        self.snoozed_until.filter(|until| *until > today).map(|until| format!("it is snoozed until {until}"))
     }
 }
 

@@ -23,6 +23,30 @@ pub enum Section {
 }
 
 impl Section {
+    /// All of them in the order of the page.
+    pub const ALL: [Self; 7] = [
+        Self::Problems,
+        Self::WithPeople,
+        Self::Open,
+        Self::Waiting,
+        Self::Declined,
+        Self::Merged,
+        Self::Nothing,
+    ];
+
+    /// Its heading.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Problems => "Problems",
+            Self::WithPeople => "Needs a person",
+            Self::Open => "Open",
+            Self::Waiting => "Waiting",
+            Self::Declined => "Declined",
+            Self::Merged => "Merged",
+            Self::Nothing => "Nothing to propose",
+        }
+    }
+
     /// A pool here may have a merge request that is worth a look.
     pub fn has_request(self) -> bool {
         self != Self::Nothing

@@ -105,6 +105,12 @@ impl Wishes {
     pub fn is_empty(&self) -> bool {
         self.overrides.is_empty() && self.back.is_empty()
     }
+
+    /// Every wish as people write it.
+    pub fn shown(&self) -> Vec<String> {
+        let back = self.back.iter().map(|wish| format!("{}=default", wish.key()));
+        self.overrides.shown().into_iter().chain(back).collect()
+    }
 }
 
 /// A workload as a reviewer names it.

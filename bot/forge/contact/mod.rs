@@ -127,6 +127,12 @@ pub trait Contact: Send + Sync {
     /// When it cannot be found out.
     async fn branch_of(&self, request: &str) -> Result<Option<String>, ForgeError>;
 
+    /// Puts a label on the merge request `request`, or takes it off. Where it is so already, nothing is written.
+    ///
+    /// # Errors
+    /// When it cannot be read or written.
+    async fn label(&self, request: &str, label: &str, on: bool) -> Result<(), ForgeError>;
+
     /// The comments on the merge request `request` in the order in which they were made, the bot's own and the forge's
     /// included; those after the comment `after`, where that is given. Comments on lines of the change are among them on
     /// GitLab; GitHub keeps those of reviews elsewhere.

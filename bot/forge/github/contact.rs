@@ -40,15 +40,23 @@ impl Contact for GitHub {
     }
 
     async fn branch_of(&self, request: &str) -> Result<Option<String>, ForgeError> {
-        let Ok(number) = request.parse() else { return Ok(None) };
-        // The number of an issue is no pull request's.
-        let pull = match self.pull(number).await {
-            Err(ForgeError::NotFound { .. }) => return Ok(None),
-            pull => pull?,
-        };
+        let Some(pull) = self.pull_of_number(request).await? else { return Ok(None) };
         let repository = self.repository().await?;
         let branch = Some(pull.head).filter(|head| head.is_in(&repository.name)).map(|head| head.branch);
         Ok(branch.and_then(|name| own(name, &self.target.branch_prefix, &repository.base_branch)))
+    }
+
+    async fn label(&self, request: &str, label: &str, on: bool) -> Result<(), ForgeError> {
+        let Some(pull) = self.pull_of_number(request).await? else {
+            return Err(ForgeError::NotFound { what: format!("pull request #{}", request.escape_debug()) });
+        };
+        let is_on = pull.labels.iter().any(|known| known.name.eq_ignore_ascii_case(label));
+        let _turn = self.writing.lock().await;
+        match (on, is_on) {
+            (true, false) => self.add_label(pull.number, label).await,
+            (false, true) => self.remove_label(pull.number, label).await,
+            (true, true) | (false, false) => Ok(()),
+        }
     }
 
     async fn comments(&self, request: &str, after: Option<&str>) -> Result<Vec<Remark>, ForgeError> {
@@ -103,6 +111,16 @@ impl Contact for GitHub {
 }
 
 impl GitHub {
+    /// The pull request with this number. `None`: there is none, or it is an issue.
+    async fn pull_of_number(&self, number: &str) -> Result<Option<dto::Pull>, ForgeError> {
+        let Ok(number) = number.parse() else { return Ok(None) };
+        match self.pull(number).await {
+            Ok(pull) => Ok(Some(pull)),
+            Err(ForgeError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     async fn remark(&self, comment: dto::Comment, what: &str) -> Result<Remark, ForgeError> {
         let own = self.is_own(comment.user.as_ref()).await?;
         Ok(Remark {

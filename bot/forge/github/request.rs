@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::GitHub;
 use super::client::GraphQl;
 use super::dto::Pull;
-use crate::forge::remote::http::looked_for;
+use crate::forge::remote::http::{looked_for, part};
 use crate::forge::{ForgeError, RequestText};
 
 const TO_DRAFT: &str = "mutation($input: ConvertPullRequestToDraftInput!) \
@@ -171,7 +171,18 @@ impl GitHub {
         }
     }
 
-    async fn add_label(&self, number: u64, label: &str) -> Result<(), ForgeError> {
+    /// Takes a label off. One that is gone meanwhile is off.
+    pub(super) async fn remove_label(&self, number: u64, label: &str) -> Result<(), ForgeError> {
+        let repository = self.repository().await?;
+        let what = format!("taking a label off #{number} of {}", repository.name);
+        let path = repository.path(&format!("/issues/{number}/labels/{}", part(label)));
+        match self.client.write(&what, Method::DELETE, &path, None::<&serde_json::Value>).await {
+            Ok(_) | Err(ForgeError::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) async fn add_label(&self, number: u64, label: &str) -> Result<(), ForgeError> {
         let repository = self.repository().await?;
         let path = repository.path(&format!("/issues/{number}/labels"));
         let what = format!("adding a label to #{number} of {}", repository.name);

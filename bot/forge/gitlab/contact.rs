@@ -32,6 +32,19 @@ impl Contact for GitLab {
         Ok(branch.and_then(|name| own(name, &self.target.branch_prefix, &base)))
     }
 
+    async fn label(&self, request: &str, label: &str, on: bool) -> Result<(), ForgeError> {
+        let request = self.merge_request(request).await?;
+        let is = |now: &dto::MergeRequest| now.labels.iter().any(|known| known == label) == on;
+        let field = if on { "add_labels" } else { "remove_labels" };
+        let edit = if is(&request) {
+            serde_json::Map::new()
+        } else {
+            serde_json::Map::from_iter([(field.to_owned(), serde_json::json!(label))])
+        };
+        let _one = self.writing.lock().await;
+        self.edit(&request, edit, is).await
+    }
+
     async fn comments(&self, request: &str, after: Option<&str>) -> Result<Vec<Remark>, ForgeError> {
         let notes = GitLab::comments(self, request).await?;
         let what = notes.what("reading the comments");

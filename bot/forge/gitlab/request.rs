@@ -91,7 +91,7 @@ impl GitLab {
     }
 
     /// Sends an edit, unless it is empty. Without an answer the merge request itself says whether it was `done`.
-    async fn edit(
+    pub(super) async fn edit(
         &self,
         request: &dto::MergeRequest,
         edit: Map<String, Value>,

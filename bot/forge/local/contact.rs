@@ -46,6 +46,15 @@ impl Contact for Local {
         .await
     }
 
+    async fn label(&self, request: &str, label: &str, on: bool) -> Result<(), ForgeError> {
+        let (branch, label) = (request.to_owned(), label.to_owned());
+        self.aside(move |local| {
+            local.own_ref(&branch)?;
+            local.folder(&branch).label(&label, on)
+        })
+        .await
+    }
+
     async fn comments(&self, request: &str, after: Option<&str>) -> Result<Vec<Remark>, ForgeError> {
         let (branch, after) = (request.to_owned(), after.map(str::to_owned));
         self.aside(move |local| {
@@ -212,6 +221,24 @@ mod tests {
         assert_eq!(branch_of(BRANCH).as_deref(), Some(BRANCH));
         for request in ["main", "kim/topic", "slicewright", "slicewright/../main", "1", ""] {
             assert_eq!(branch_of(request), None, "{request}");
+        }
+    }
+
+    #[test]
+    fn a_label_is_put_on_and_taken_off_and_the_others_stay() {
+        let world = World::new();
+        let folder = world.comments.parent().unwrap().to_owned();
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("body.md"), "# Title\n\ntext\n").unwrap();
+        std::fs::write(folder.join("state.json"), r#"{"state": "open", "labels": ["gpu"]}"#).unwrap();
+        let shown = || std::fs::read_to_string(folder.join("state.json")).unwrap();
+        for _ in 0..2 {
+            world.wait(world.local.label(BRANCH, "x", true));
+            assert!(shown().contains("gpu") && shown().contains("\"x\""), "{}", shown());
+        }
+        for _ in 0..2 {
+            world.wait(world.local.label(BRANCH, "x", false));
+            assert!(shown().contains("gpu") && !shown().contains("\"x\""), "{}", shown());
         }
     }
 

@@ -113,6 +113,20 @@ impl Folder {
         self.write_both(title, body, shown).map(drop)
     }
 
+    /// Puts a label on, or takes it off.
+    pub(super) fn label(&self, label: &str, on: bool) -> Result<(), ForgeError> {
+        let Some(mut shown) = self.shown()? else { return Ok(()) };
+        if shown.labels.iter().any(|known| known == label) == on {
+            return Ok(());
+        }
+        shown.labels.retain(|known| known != label);
+        if on {
+            shown.labels.push(label.to_owned());
+        }
+        let json = serde_json::to_string_pretty(&shown).expect("texts always serialise");
+        self.put(&self.state(), format!("{json}\n").as_bytes())
+    }
+
     fn write_both(&self, title: &str, body: &str, shown: Shown) -> Result<PathBuf, ForgeError> {
         let state = Metadata::parse(body).map_or("closed", |noted| noted.state.name());
         let shown = Shown { state: state.to_owned(), ..shown };

@@ -124,6 +124,31 @@ impl Command {
     }
 }
 
+impl std::fmt::Display for Command {
+    /// As a person could have written it, on one line, without the trigger.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.spec().verb)?;
+        let wishes = self.wishes().into_iter().flat_map(Wishes::shown);
+        wishes.into_iter().try_for_each(|wish| write!(f, " {wish}"))?;
+        match self {
+            Self::Regenerate { discard_edits: true, .. } => f.write_str(" discard-edits=yes"),
+            Self::Why(Some(item)) => write!(f, " item={item}"),
+            Self::Snooze(Until::Days(days)) => write!(f, " for={days}d"),
+            Self::Snooze(Until::Day(day)) => write!(f, " until={day}"),
+            Self::Decline(Some(reason)) => write!(f, " reason=\"{reason}\""),
+            Self::Help
+            | Self::Status
+            | Self::Why(None)
+            | Self::Regenerate { .. }
+            | Self::Rebase
+            | Self::Set(_)
+            | Self::Decline(None)
+            | Self::Pause
+            | Self::Resume => Ok(()),
+        }
+    }
+}
+
 /// What a comment asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Parsed {

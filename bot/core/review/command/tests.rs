@@ -117,3 +117,26 @@ proptest! {
         prop_assert_eq!(parse(&text, "slicewright"), Parsed::Nothing);
     }
 }
+
+/// What is shown of a command is that command.
+#[test]
+fn a_command_that_is_shown_can_be_given_again() {
+    for spec in COMMANDS {
+        for line in [
+            spec.example,
+            "regenerate discard-edits=yes headroom=default",
+            "snooze until=2026-12-24",
+            "decline",
+        ] {
+            let Parsed::Commands(commands) = parse(&format!("slicewright {line}"), "slicewright") else {
+                panic!("{line}");
+            };
+            let shown = commands[0].to_string();
+            assert_eq!(
+                parse(&format!("slicewright {shown}"), "slicewright"),
+                Parsed::Commands(commands),
+                "{shown}"
+            );
+        }
+    }
+}

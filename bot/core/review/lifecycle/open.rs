@@ -195,13 +195,13 @@ fn update(
     let reason = match (push, text) {
         (true, _) if !wanted.outgrown.is_empty() => too_small(&wanted.outgrown),
         (true, _) if discards => format!(
-            "what people wrote on the branch was dropped, as somebody asked; it was at {}",
+            "what people wrote on the branch was dropped, as somebody asked; it was at `{}`",
             short(head)
         ),
         (true, _) if observed.unrelated => "the base branch has another history by now".to_owned(),
         (true, _) if request.conflicted => "it could not be merged into the base branch any more".to_owned(),
         (true, _) if !same_plan => "the plan changed".to_owned(),
-        (true, _) if rebases => format!("it stands on {} of the base branch now", short(&own.base_commit)),
+        (true, _) if rebases => format!("it stands on `{}` of the base branch now", short(&own.base_commit)),
         (true, _) if is_asked => "the same plan has other files by now".to_owned(),
         (true, _) if unfinished => "the bot was stopped halfway through its last update".to_owned(),
         (true, _) => format!("the base branch changed in files of the proposal: {}", list(&observed.stale)),

@@ -45,6 +45,9 @@ pub(super) fn answer(
             ask_reviewers(state, path, number, who, call)
         }
         "POST /repos/{owner}/{repo}/issues/{issue_number}/labels" => label(state, path, number, call),
+        "DELETE /repos/{owner}/{repo}/issues/{issue_number}/labels/{name}" => {
+            unlabel(state, path, number, &parameters[3])
+        }
         "GET /repos/{owner}/{repo}/issues/{issue_number}/comments" => {
             let all: Vec<Value> = request.comments.iter().map(|one| shown_comment(state, one)).collect();
             paged(state, call, all)
@@ -307,6 +310,15 @@ fn label(state: &mut State, path: &str, number: u64, call: &Call) -> Reply {
     }
     let request = repository.request_mut(number).expect("it was looked at");
     request.labels.extend(names);
+    Reply::json(200, &request.labels.iter().map(|name| shown_label(name)).collect())
+}
+
+fn unlabel(state: &mut State, path: &str, number: u64, name: &str) -> Reply {
+    let repository = state.repositories.get_mut(path).expect("it was looked at");
+    let request = repository.request_mut(number).expect("it was looked at");
+    if !request.labels.remove(name) {
+        return not_found();
+    }
     Reply::json(200, &request.labels.iter().map(|name| shown_label(name)).collect())
 }
 

@@ -48,7 +48,7 @@ fn commits_of_people_go_only_when_somebody_says_so() {
     observed.branch_head = Some("9".repeat(40));
     observed.commits.push(commit(&"9".repeat(40), "robin@example.com", "robin@example.com"));
     let _ = asked(&observed, Some(&wanted()), REGENERATE, "stop-edited", "not the bot's");
-    let action = asked(&observed, Some(&wanted()), DISCARD, "update", "it was at 999999999999");
+    let action = asked(&observed, Some(&wanted()), DISCARD, "update", "it was at `999999999999`");
     check_writes(&action, true, true);
     // The same where it is the bot's name on another's commit.
     observed.commits[1].emails = [BOT.to_owned(), BOT.to_owned()];
@@ -61,7 +61,7 @@ fn commits_of_people_go_only_when_somebody_says_so() {
 
 #[test]
 fn rebasing_moves_a_branch_that_needs_nothing_else() {
-    let action = asked(&proposed(), Some(&wanted()), Asked::Rebase, "update", "stands on cccccccccccc");
+    let action = asked(&proposed(), Some(&wanted()), Asked::Rebase, "update", "stands on `cccccccccccc`");
     check_writes(&action, true, true);
     let there = noted(Metadata { base_commit: "c".repeat(40), ..metadata::example() });
     let _ =

@@ -1,0 +1,107 @@
+//! The bot as a server: what forges tell it is written down before it is answered, and done afterwards, once.
+//!
+//! Three steps. `receive` takes a delivery and puts jobs into the queue, in one write. `work` takes a job under a lease and
+//! carries it out. `schedule` adds the jobs that nobody has to ask for. A job that was interrupted is done again: every one
+//! of them may be, since the forge is asked what is there first.
+
+mod job;
+
+mod receive;
+
+mod schedule;
+
+mod work;
+
+mod shown;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use tokio::sync::watch;
+
+use super::Engine;
+use crate::forge::settings::RemoteKind;
+use crate::forge::webhook::Secrets;
+use crate::store::Store;
+
+pub use job::Urgency;
+pub use receive::{Received, Refused, most_bytes};
+pub use shown::{Health, PoolShown, Shown};
+pub use work::Worked;
+
+/// The engine with its memory.
+pub struct Service {
+    /// Another one after the configuration was read again.
+    engine: RwLock<Arc<Engine>>,
+    hooks: RwLock<BTreeMap<String, Hook>>,
+    store: Store,
+    /// Somebody put a job into the queue.
+    news: watch::Sender<()>,
+    /// Moment that looks are made at, instead of the present: for metrics of the past.
+    look_at: Option<Timestamp>,
+}
+
+/// What one forge may send.
+#[derive(Clone, Debug)]
+struct Hook {
+    kind: RemoteKind,
+    secrets: Secrets,
+}
+
+impl Service {
+    /// Opens the memory, and reads the secrets of the hooks.
+    ///
+    /// # Errors
+    /// When the memory cannot be opened or a secret is not there.
+    pub async fn open(engine: Engine, look_at: Option<Timestamp>) -> anyhow::Result<Self> {
+        let hooks = hooks(&engine)?;
+        let store = Store::open(&engine.settings().server.store).await.context("cannot open the store")?;
+        Ok(Self {
+            engine: RwLock::new(Arc::new(engine)),
+            hooks: RwLock::new(hooks),
+            store,
+            news: watch::Sender::new(()),
+            look_at,
+        })
+    }
+
+    /// Goes on with another configuration. What is in work ends with the one that it began with.
+    ///
+    /// # Errors
+    /// When a secret of it is not there; then everything stays as it was.
+    pub async fn reload(&self, engine: Engine) -> anyhow::Result<()> {
+        let hooks = hooks(&engine)?;
+        *self.hooks.write().unwrap_or_else(PoisonError::into_inner) = hooks;
+        *self.engine.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(engine);
+        self.set_up(Timestamp::now()).await
+    }
+
+    /// The engine of now.
+    pub fn engine(&self) -> Arc<Engine> {
+        Arc::clone(&self.engine.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Tells whenever this process puts something into the queue. Other servers' jobs are found by asking.
+    pub fn news(&self) -> watch::Receiver<()> {
+        self.news.subscribe()
+    }
+
+    /// Ends the connections to the database.
+    pub async fn close(&self) {
+        self.store.close().await;
+    }
+}
+
+fn hooks(engine: &Engine) -> anyhow::Result<BTreeMap<String, Hook>> {
+    let settings = engine.settings();
+    let mut hooks = BTreeMap::new();
+    for (n, hook) in settings.server.hooks.iter().enumerate() {
+        let [signing, tokens] = hook.read().with_context(|| format!("`server.hooks[{n}]` cannot be used"))?;
+        let forge = settings.forges.iter().find(|forge| forge.name == hook.forge);
+        let kind = forge.with_context(|| format!("`server.hooks[{n}].forge` is none of `forges`"))?.kind;
+        hooks.insert(hook.forge.clone(), Hook { kind, secrets: Secrets { signing, tokens } });
+    }
+    Ok(hooks)
+}

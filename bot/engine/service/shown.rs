@@ -1,0 +1,204 @@
+//! What the server knows, for its pages, for `status` and for whoever watches it.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::Service;
+use crate::engine::propose::{ClusterReport, PoolReport, Report};
+use crate::engine::review::Facts;
+use crate::store::StoreError;
+use crate::store::jobs::{DeadJob, QueueCounts};
+use crate::store::runs::RunNote;
+
+/// The pages of pools in the store.
+const POOLS: &str = "pool";
+
+/// Runs that are shown.
+const MOST_RUNS: u32 = 50;
+
+/// A pool as the last look left it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolShown {
+    /// Its cluster.
+    pub cluster: String,
+    /// Its name.
+    pub pool: String,
+    /// Where it stands: `open`, `waiting`.
+    pub section: String,
+    /// What is proposed, if anything is.
+    pub title: Option<String>,
+    /// What was done last, in one word.
+    pub action: String,
+    /// Why.
+    pub reason: String,
+    /// Its merge request is open.
+    pub is_open: bool,
+    /// GPUs that the plan frees.
+    pub cards_freed: u32,
+    /// Where a person finds the merge request.
+    pub url: Option<String>,
+    /// The plan, or why there is none, in a few lines.
+    pub summary: String,
+    /// The text of the proposal, Markdown.
+    #[serde(default)]
+    pub body: Option<String>,
+    /// When it was measured.
+    pub as_of: Timestamp,
+}
+
+/// All that the pages show.
+#[derive(Clone, Debug, Default)]
+pub struct Shown {
+    /// Every pool, by cluster and name.
+    pub pools: Vec<PoolShown>,
+    /// The last runs, the newest first.
+    pub runs: Vec<RunNote>,
+    /// Jobs that were given up, the newest first.
+    pub given_up: Vec<DeadJob>,
+}
+
+/// How the server is.
+#[derive(Clone, Debug, Default)]
+pub struct Health {
+    /// The queue.
+    pub queue: QueueCounts,
+    /// Each cluster with the end of its last run that was done.
+    pub looked: Vec<(String, Option<Timestamp>)>,
+    /// Pools with an open proposal, and GPUs that all plans free.
+    pub open: u64,
+    /// GPUs that all plans free.
+    pub cards_freed: u64,
+}
+
+impl Service {
+    /// Asks the memory one thing.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn ready(&self) -> Result<(), StoreError> {
+        self.store.check().await
+    }
+
+    /// What the pages show.
+    ///
+    /// # Errors
+    /// When the memory cannot be read.
+    pub async fn shown(&self) -> Result<Shown, StoreError> {
+        Ok(Shown {
+            pools: self.pools().await?,
+            runs: self.store.runs(MOST_RUNS).await?,
+            given_up: self.store.dead(MOST_RUNS).await?,
+        })
+    }
+
+    /// One pool.
+    ///
+    /// # Errors
+    /// When the memory cannot be read.
+    pub async fn pool(&self, cluster: &str, pool: &str) -> Result<Option<PoolShown>, StoreError> {
+        let page = self.store.page(POOLS, &key(cluster, pool)).await?;
+        Ok(page.and_then(|page| serde_json::from_str(&page.json).ok()))
+    }
+
+    async fn pools(&self) -> Result<Vec<PoolShown>, StoreError> {
+        let pages = self.store.pages(POOLS).await?;
+        // What another version wrote is shown again after the next look.
+        Ok(pages.iter().filter_map(|page| serde_json::from_str(&page.json).ok()).collect())
+    }
+
+    /// How it is.
+    ///
+    /// # Errors
+    /// When the memory cannot be read.
+    pub async fn health(&self, now: Timestamp) -> Result<Health, StoreError> {
+        let runs = self.store.runs(1_000).await?;
+        let last = |cluster: &str| {
+            let done = |run: &&RunNote| run.cluster == cluster && run.outcome == "done";
+            runs.iter().filter(done).filter_map(|run| run.finished).max()
+        };
+        let engine = self.engine();
+        let clusters = engine.settings().clusters.iter();
+        let pools = self.pools().await?;
+        Ok(Health {
+            queue: self.store.counts(now).await?,
+            looked: clusters.map(|cluster| (cluster.name.clone(), last(&cluster.name))).collect(),
+            open: pools.iter().filter(|pool| pool.is_open).count() as u64,
+            cards_freed: pools.iter().map(|pool| u64::from(pool.cards_freed)).sum(),
+        })
+    }
+
+    /// Keeps what a run found for the pages.
+    pub(super) async fn show(&self, cluster: &str, report: &Report) -> Result<(), StoreError> {
+        let mut keep: BTreeSet<String> = BTreeSet::new();
+        for known in self.pools().await? {
+            let configured = self.engine().settings().clusters.iter().any(|one| one.name == known.cluster);
+            if known.cluster != cluster && configured {
+                keep.insert(key(&known.cluster, &known.pool));
+            }
+        }
+        for of in &report.clusters {
+            for pool in &of.pools {
+                let shown = shown(of, pool);
+                let key = key(&shown.cluster, &shown.pool);
+                let json = serde_json::to_string(&shown).expect("texts and numbers always serialise");
+                self.store.put_page(POOLS, &key, &json, Timestamp::now()).await?;
+                keep.insert(key);
+            }
+        }
+        self.store.drop_pages(POOLS, &keep).await
+    }
+
+    /// What `status` says besides what stands on the forge.
+    pub(super) async fn facts(&self, place: &str) -> Result<Facts, StoreError> {
+        let engine = self.engine();
+        let here = engine.settings().clusters.iter().filter(|cluster| cluster.repository.place() == place);
+        let names: BTreeSet<String> = here.map(|cluster| cluster.name.clone()).collect();
+        let runs = self.store.runs(1_000).await?;
+        let mut facts = Vec::new();
+        for name in &names {
+            match runs.iter().find(|run| run.cluster == *name && run.finished.is_some()) {
+                Some(RunNote { finished: Some(at), problem: None, .. }) => {
+                    facts.push(format!("cluster `{name}` was looked at last {}", minute(*at)));
+                }
+                Some(RunNote { finished: Some(at), problem: Some(_), .. }) => facts.push(format!(
+                    "the last look at cluster `{name}`, {}, failed: the server's log says why",
+                    minute(*at)
+                )),
+                Some(_) | None => facts.push(format!("cluster `{name}` was not looked at yet")),
+            }
+        }
+        for known in self.store.schedules().await? {
+            if let Some(name) = known.name.strip_prefix("look:").filter(|name| names.contains(*name)) {
+                facts.push(format!("cluster `{name}` is looked at next {}", minute(known.next)));
+            }
+        }
+        Ok(facts)
+    }
+}
+
+fn minute(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%d %H:%M UTC").to_string()
+}
+
+fn key(cluster: &str, pool: &str) -> String {
+    format!("{cluster}/{pool}")
+}
+
+fn shown(cluster: &ClusterReport, pool: &PoolReport) -> PoolShown {
+    PoolShown {
+        cluster: pool.pool.cluster.clone(),
+        pool: pool.pool.pool.clone(),
+        section: pool.section.title().to_owned(),
+        title: pool.proposal.as_ref().map(|proposal| proposal.title.clone()),
+        action: pool.action.code().to_owned(),
+        reason: pool.action.reason().to_owned(),
+        is_open: pool.is_open,
+        cards_freed: pool.cards_freed,
+        url: pool.url.clone(),
+        summary: pool.summary.clone(),
+        body: pool.proposal.as_ref().map(|proposal| proposal.body.clone()),
+        as_of: cluster.analysis.at,
+    }
+}

@@ -1,0 +1,309 @@
+//! The jobs of the queue, one at a time in each repository.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use jiff::{SignedDuration, Timestamp};
+
+use super::Service;
+use super::job::{Job, Said, Urgency};
+use crate::engine::propose::Wishes;
+use crate::engine::review::{Answer, Comment, Heard};
+use crate::forge::ForgeError;
+use crate::prometheus::Quiet;
+use crate::settings::ClusterSettings;
+use crate::store::StoreError;
+use crate::store::commands::CommandNote;
+use crate::store::leases::Job as Leased;
+use crate::store::runs::RunNote;
+
+/// How long a job is somebody's who says nothing. A server that is gone holds its jobs up for so long.
+const LEASE: SignedDuration = SignedDuration::from_secs(60);
+
+/// How often whoever works says that it does.
+const RENEW: Duration = Duration::from_secs(20);
+
+/// How often a job is tried.
+const MOST_ATTEMPTS: u32 = 6;
+
+/// Longest wait between two attempts.
+const LONGEST_WAIT: SignedDuration = SignedDuration::from_mins(15);
+
+/// Days for which a forge keeps deliveries that did not arrive; asked for with a margin.
+const DELIVERY_HOURS: i64 = 70;
+
+/// What came of a turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Worked {
+    /// A job of this kind was done, or tried.
+    Did {
+        /// Its kind.
+        kind: String,
+        /// Why it failed, if it did.
+        failed: Option<String>,
+        /// It will not be tried again.
+        given_up: bool,
+    },
+    /// Nothing is to be done before this moment, as far as is known.
+    Nothing {
+        /// When something may be.
+        until: Option<Timestamp>,
+    },
+}
+
+impl Service {
+    /// Takes a job and carries it out. `worker` names whoever asks, for people who look into the queue.
+    ///
+    /// # Errors
+    /// When the queue cannot be asked.
+    pub async fn work(&self, worker: &str, urgency: Urgency) -> Result<Worked, StoreError> {
+        let kinds = urgency.kinds();
+        let Some(leased) = self.store.claim(worker, Timestamp::now(), LEASE, kinds).await? else {
+            return Ok(Worked::Nothing { until: self.store.next_due(kinds).await? });
+        };
+        let done = tokio::select! {
+            done = self.carry_out(&leased) => done,
+            () = self.hold(&leased) => {
+                tracing::warn!(job = leased.id, kind = leased.kind, "another server took the job: it is left to that");
+                return Ok(Worked::Did { kind: leased.kind, failed: Some("taken by another".into()), given_up: false });
+            }
+        };
+        let now = Timestamp::now();
+        match done {
+            Ok(()) => {
+                self.store.finish(&leased, now).await?;
+                Ok(Worked::Did { kind: leased.kind, failed: None, given_up: false })
+            }
+            Err(error) => {
+                let why = format!("{error:#}");
+                let given_up = leased.attempts >= MOST_ATTEMPTS;
+                if given_up {
+                    tracing::error!(job = leased.id, kind = leased.kind, "given up: {why}");
+                    self.apologise(&leased, &error).await;
+                    self.store.bury(&leased, &why, now).await?;
+                } else {
+                    tracing::warn!(
+                        job = leased.id,
+                        kind = leased.kind,
+                        attempt = leased.attempts,
+                        "failed: {why}"
+                    );
+                    let due = now.saturating_add(wait(&error, leased.attempts)).unwrap_or(now);
+                    self.store.retry(&leased, due, &why).await?;
+                }
+                Ok(Worked::Did { kind: leased.kind, failed: Some(why), given_up })
+            }
+        }
+    }
+
+    /// Says now and then that somebody works on the job; returns when it is somebody else's.
+    async fn hold(&self, leased: &Leased) {
+        let mut last = Timestamp::now();
+        loop {
+            tokio::time::sleep(RENEW).await;
+            let now = Timestamp::now();
+            match self.store.renew(leased, now, LEASE).await {
+                Ok(true) => last = now,
+                Ok(false) => return,
+                // Without the database nobody else can take it either, until the lease is over.
+                Err(error) if now.duration_since(last) < LEASE => {
+                    tracing::warn!("cannot hold a job: {error}")
+                }
+                Err(_) => return,
+            }
+        }
+    }
+
+    async fn carry_out(&self, leased: &Leased) -> anyhow::Result<()> {
+        let job: Job =
+            serde_json::from_str(&leased.payload).context("the job was written by another version")?;
+        match &job {
+            Job::Hear(said) => self.hear(said).await,
+            Job::Obey(said) => self.obey(said).await,
+            Job::Glance { place, branch } => self.glance(place, branch).await,
+            Job::Look { cluster } => self.look(cluster).await,
+            Job::Deliveries { place } => self.redeliver(place).await,
+            Job::Compact => {
+                while self.store.compact(Timestamp::now()).await? > 0 {}
+                Ok(())
+            }
+        }
+    }
+
+    /// Shows that a comment was read, and hands on what it asks for.
+    async fn hear(&self, said: &Said) -> anyhow::Result<()> {
+        let engine = self.engine();
+        let comment = said.comment();
+        let head = match engine.hear(&comment).await? {
+            Heard::Speaks { head } => said.head.clone().or(head),
+            Heard::Silence(why) => {
+                tracing::debug!(comment = said.comment, "nothing is said: {why}");
+                return Ok(());
+            }
+        };
+        let hour_ago = Timestamp::now().saturating_sub(SignedDuration::from_hours(1)).unwrap_or(said.at);
+        let lately = self.store.commands_since(&said.place, said.author, hour_ago).await?;
+        let most = engine.settings().server.commands_per_hour();
+        if lately >= u64::from(most) {
+            self.note(&comment, 0, "-", "too many", said.at).await?;
+            if lately == u64::from(most) {
+                let why = format!(
+                    "these were {most} commands within an hour, and more are not taken: ask again later"
+                );
+                engine.give_up(&comment, &why).await?;
+            }
+            return Ok(());
+        }
+        self.note(&comment, 0, "-", "waits", said.at).await?;
+        let obey =
+            Job::Obey(Said { head, ..said.clone() }).queued(&said.place, said.at, SignedDuration::ZERO);
+        self.store.enqueue(&obey, Timestamp::now()).await?;
+        self.news.send_replace(());
+        Ok(())
+    }
+
+    async fn obey(&self, said: &Said) -> anyhow::Result<()> {
+        let engine = self.engine();
+        let comment = said.comment();
+        let at = self.look_at.unwrap_or_else(super::schedule::present);
+        let facts = self.facts(&said.place).await?;
+        match engine.obey(&comment, at, &facts).await? {
+            Answer::Silence(why) => tracing::debug!(comment = said.comment, "nothing is said: {why}"),
+            Answer::Given(carried) => {
+                for (n, one) in carried.iter().enumerate() {
+                    let outcome = if one.outcome.is_ok() { "done" } else { "refused" };
+                    tracing::info!(
+                        repository = said.place,
+                        request = said.request,
+                        comment = said.comment,
+                        by = said.login,
+                        command = one.command,
+                        outcome,
+                        "carried out a command"
+                    );
+                    let n = u32::try_from(n).unwrap_or(u32::MAX);
+                    self.note(&comment, n, &one.command, outcome, said.at).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn note(
+        &self,
+        comment: &Comment,
+        n: u32,
+        verb: &str,
+        outcome: &str,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        let note = CommandNote {
+            repository: comment.place.clone(),
+            request: comment.request.clone(),
+            comment: comment.id.clone(),
+            n,
+            author_id: comment.author.id,
+            author: comment.author.login.clone(),
+            verb: verb.to_owned(),
+            outcome: outcome.to_owned(),
+            at,
+        };
+        self.store.note_command(&note).await
+    }
+
+    /// Measures a cluster only where its proposal is not as the bot left it.
+    async fn glance(&self, place: &str, branch: &str) -> anyhow::Result<()> {
+        let Some(cluster) = self.engine().glance(place, branch).await? else { return Ok(()) };
+        let look = Job::Look { cluster }.queued(place, Timestamp::now(), SignedDuration::ZERO);
+        self.store.enqueue(&look, Timestamp::now()).await?;
+        self.news.send_replace(());
+        Ok(())
+    }
+
+    async fn look(&self, cluster: &str) -> anyhow::Result<()> {
+        let engine = self.engine();
+        if !engine.settings().clusters.iter().any(|known| known.name == cluster) {
+            tracing::info!(cluster, "the cluster is gone from the configuration");
+            return Ok(());
+        }
+        let started = Timestamp::now();
+        let note = |finished, outcome: &str, problem| RunNote {
+            id: format!("{cluster}-{}", started.as_millisecond()),
+            cluster: cluster.to_owned(),
+            started,
+            finished,
+            outcome: outcome.to_owned(),
+            problem,
+        };
+        self.store.note_run(&note(None, "runs", None)).await?;
+        let run = async {
+            let inputs = engine.live(Some(cluster), self.look_at.unwrap_or_else(super::schedule::present))?;
+            let wishes = Wishes { cluster: Some(cluster.to_owned()), ..Wishes::default() };
+            engine.propose(&inputs, &wishes, &Quiet).await
+        };
+        let done = run.await;
+        let (outcome, problem) = match &done {
+            Ok(_) => ("done", None),
+            Err(error) => ("failed", Some(format!("{error:#}"))),
+        };
+        self.store.note_run(&note(Some(Timestamp::now()), outcome, problem)).await?;
+        self.show(cluster, &done?).await?;
+        Ok(())
+    }
+
+    /// Has the forge send again what did not arrive. The receiver knows what it has.
+    async fn redeliver(&self, place: &str) -> anyhow::Result<()> {
+        let engine = self.engine();
+        let Some(url) = engine.settings().server.url.clone() else { return Ok(()) };
+        let here = |cluster: &&ClusterSettings| cluster.repository.place() == place;
+        let Some(cluster) = engine.settings().clusters.iter().find(here) else { return Ok(()) };
+        let forge = engine.forge(cluster)?;
+        let Some(contact) = forge.contact() else { return Ok(()) };
+        let since = Timestamp::now().saturating_sub(SignedDuration::from_hours(DELIVERY_HOURS));
+        let failed = match contact.failed_deliveries(&url, since.unwrap_or(Timestamp::UNIX_EPOCH)).await {
+            Ok(failed) => failed,
+            // To see hooks takes rights that the bot need not have.
+            Err(
+                error
+                @ (ForgeError::Denied { .. } | ForgeError::NotFound { .. } | ForgeError::Blocked { .. }),
+            ) => {
+                tracing::info!(place, "deliveries that did not arrive cannot be seen: {error}");
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        for delivery in &failed {
+            tracing::info!(place, delivery = delivery.key, event = delivery.event, "asking for it again");
+            if let Err(error) = contact.redeliver(delivery).await {
+                tracing::warn!(place, delivery = delivery.key, "it was not sent again: {error}");
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells whoever asked that nothing came of it. The word of it is a courtesy.
+    async fn apologise(&self, leased: &Leased, error: &anyhow::Error) {
+        let Ok(Job::Obey(said)) = serde_json::from_str::<Job>(&leased.payload) else { return };
+        // What went wrong may hold addresses of servers that are nobody's business there.
+        let why = match error.downcast_ref::<ForgeError>() {
+            Some(ForgeError::Blocked { what }) => what.clone(),
+            _ => format!(
+                "it was tried {MOST_ATTEMPTS} times and failed; the server's log says why. Ask again later"
+            ),
+        };
+        if let Err(error) = self.engine().give_up(&said.comment(), &why).await {
+            tracing::warn!(comment = said.comment, "nobody was told that it was given up: {error:#}");
+        }
+    }
+}
+
+/// How long to wait before the next attempt.
+fn wait(error: &anyhow::Error, attempts: u32) -> SignedDuration {
+    let asked = error.chain().find_map(|cause| match cause.downcast_ref::<ForgeError>() {
+        Some(ForgeError::Busy { wait, .. }) => *wait,
+        _ => None,
+    });
+    let asked = asked.and_then(|wait| SignedDuration::try_from(wait).ok()).unwrap_or(SignedDuration::ZERO);
+    let doubled = SignedDuration::from_secs(5 << attempts.min(10));
+    asked.max(doubled).min(LONGEST_WAIT)
+}
