@@ -127,10 +127,11 @@ pub trait Contact: Send + Sync {
     /// When it cannot be found out.
     async fn branch_of(&self, request: &str) -> Result<Option<String>, ForgeError>;
 
-    /// Puts a label on the merge request `request`, or takes it off. Where it is so already, nothing is written.
+    /// Puts a label on the merge request `request`, or takes it off, whatever its case; other labels stay. Where it is so
+    /// already, nothing is written. To do so twice is to do so once.
     ///
     /// # Errors
-    /// When it cannot be read or written.
+    /// When there is no such merge request, or it cannot be read or written.
     async fn label(&self, request: &str, label: &str, on: bool) -> Result<(), ForgeError>;
 
     /// The comments on the merge request `request` in the order in which they were made, the bot's own and the forge's

@@ -4,6 +4,7 @@ use std::sync::PoisonError;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use serde_json::{Map, Value, json};
 
 use super::client::judged;
 use super::{GitLab, dto, endpoints};
@@ -34,15 +35,14 @@ impl Contact for GitLab {
 
     async fn label(&self, request: &str, label: &str, on: bool) -> Result<(), ForgeError> {
         let request = self.merge_request(request).await?;
-        let is = |now: &dto::MergeRequest| now.labels.iter().any(|known| known == label) == on;
-        let field = if on { "add_labels" } else { "remove_labels" };
-        let edit = if is(&request) {
-            serde_json::Map::new()
-        } else {
-            serde_json::Map::from_iter([(field.to_owned(), serde_json::json!(label))])
-        };
+        let edit = label_edit(&request, label, on);
+        if on && label.contains(',') && !edit.is_empty() {
+            let what = self.on(&format!("putting the label `{label}` on merge request !{}", request.iid));
+            let what = format!("{what}: no label of GitLab's has a comma");
+            return Err(ForgeError::Failed { what, cause: None });
+        }
         let _one = self.writing.lock().await;
-        self.edit(&request, edit, is).await
+        self.edit(&request, edit, |now| label_edit(now, label, on).is_empty()).await
     }
 
     async fn comments(&self, request: &str, after: Option<&str>) -> Result<Vec<Remark>, ForgeError> {
@@ -193,6 +193,17 @@ fn role(member: &dto::Member, today: jiff::civil::Date, what: &str) -> Result<Ro
         40..50 => Role::Maintain,
         50.. => Role::Admin,
     })
+}
+
+/// What has to be sent so that a merge request has a label, or has it in no spelling: a hold is one in any of them.
+fn label_edit(request: &dto::MergeRequest, label: &str, on: bool) -> Map<String, Value> {
+    let same: Vec<&str> =
+        request.labels.iter().map(String::as_str).filter(|known| known.eq_ignore_ascii_case(label)).collect();
+    match (on, same.as_slice()) {
+        (true, []) => Map::from_iter([("add_labels".to_owned(), json!(label))]),
+        (false, [_, ..]) => Map::from_iter([("remove_labels".to_owned(), json!(same.join(",")))]),
+        (true, [_, ..]) | (false, []) => Map::new(),
+    }
 }
 
 fn number(id: &str, what: &str) -> Result<u64, ForgeError> {

@@ -225,20 +225,30 @@ mod tests {
     }
 
     #[test]
-    fn a_label_is_put_on_and_taken_off_and_the_others_stay() {
+    fn a_label_is_put_on_and_taken_off_and_all_else_stays() {
         let world = World::new();
+        let refused = world.runtime.block_on(world.local.label(BRANCH, "x", true)).unwrap_err();
+        assert!(matches!(refused, ForgeError::NotFound { .. }), "{refused}");
         let folder = world.comments.parent().unwrap().to_owned();
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("body.md"), "# Title\n\ntext\n").unwrap();
-        std::fs::write(folder.join("state.json"), r#"{"state": "open", "labels": ["gpu"]}"#).unwrap();
-        let shown = || std::fs::read_to_string(folder.join("state.json")).unwrap();
+        let shown = || -> (String, Vec<String>) {
+            let text = std::fs::read_to_string(folder.join("state.json")).unwrap();
+            let state: serde_json::Value = serde_json::from_str(&text).unwrap();
+            let labels = serde_json::from_value(state["labels"].clone()).unwrap();
+            (state["state"].as_str().unwrap().to_owned(), labels)
+        };
+        let label = |on| world.wait(world.local.label(BRANCH, "slicewright/hold", on));
+        label(true);
+        assert_eq!(shown(), ("open".into(), vec!["slicewright/hold".into()]), "the file was not there");
+
+        let written = r#"{"state": "declined", "labels": ["gpu", "Slicewright/Hold"]}"#;
+        std::fs::write(folder.join("state.json"), written).unwrap();
+        label(true);
+        assert_eq!(std::fs::read_to_string(folder.join("state.json")).unwrap(), written, "it is on already");
         for _ in 0..2 {
-            world.wait(world.local.label(BRANCH, "x", true));
-            assert!(shown().contains("gpu") && shown().contains("\"x\""), "{}", shown());
-        }
-        for _ in 0..2 {
-            world.wait(world.local.label(BRANCH, "x", false));
-            assert!(shown().contains("gpu") && !shown().contains("\"x\""), "{}", shown());
+            label(false);
+            assert_eq!(shown(), ("declined".into(), vec!["gpu".into()]));
         }
     }
 

@@ -237,6 +237,62 @@ fn a_branch_that_cannot_be_found_out_is_an_error() {
 }
 
 #[test]
+fn a_label_is_put_on_and_taken_off_and_the_others_stay() {
+    let story = Story::new(SignIn::Token);
+    story.propose();
+    let there = || -> Vec<String> { story.state().infra().requests[0].labels.iter().cloned().collect() };
+    let label = |on| story.done(story.contact().label("1", "slicewright/hold", on));
+    story.state().infra().requests[0].labels.insert("gpu".to_owned());
+    for _ in 0..2 {
+        label(true).unwrap();
+        assert_eq!(there(), ["gpu", "slicewright/hold"]);
+    }
+    for _ in 0..2 {
+        label(false).unwrap();
+        assert_eq!(there(), ["gpu"]);
+    }
+    // A person wrote it in their own way.
+    story.state().infra().requests[0].labels.insert("Slicewright/Hold".to_owned());
+    story.asked();
+    label(true).unwrap();
+    assert!(story.asked().iter().all(|line| line.method == "GET"), "it is on already");
+    label(false).unwrap();
+    assert_eq!(there(), ["gpu"]);
+
+    let refused = story.done(story.contact().label("99", "slicewright/hold", true)).unwrap_err();
+    assert!(matches!(refused, ForgeError::NotFound { .. }), "{refused}");
+    let issue = story.state().report("Broken").to_string();
+    let refused = story.done(story.contact().label(&issue, "slicewright/hold", true)).unwrap_err();
+    assert!(matches!(refused, ForgeError::NotFound { .. }), "an issue is no merge request: {refused}");
+}
+
+#[test]
+fn a_label_is_there_whatever_becomes_of_the_answer() {
+    let oops = || crate::world::forge::Reply::json(502, &serde_json::json!({"message": "oops"}));
+    for fault in [0, 1, 2, 3, 4] {
+        let fault = || match fault {
+            0 => Fault::Drop,
+            1 => Fault::DropAfter,
+            2 => Fault::Twice,
+            3 => Fault::Refuse(oops()),
+            _ => Fault::RefuseAfter(oops()),
+        };
+        let story = Story::new(SignIn::Token);
+        story.propose();
+        // The label itself is made first; that goes wrong too.
+        story.faulty(vec![
+            ("POST", "/repos/acme/infra/labels", fault()),
+            ("POST", "/issues/1/labels", fault()),
+        ]);
+        story.done(story.contact().label("1", "slicewright/hold", true)).unwrap();
+        assert!(story.state().infra().requests[0].labels.contains("slicewright/hold"));
+        story.faulty(vec![("DELETE", "/issues/1/labels", fault())]);
+        story.done(story.contact().label("1", "slicewright/hold", false)).unwrap();
+        assert!(story.state().infra().requests[0].labels.is_empty());
+    }
+}
+
+#[test]
 fn there_is_no_place_for_files() {
     let story = Story::new(SignIn::Token);
     assert_eq!(story.done(story.contact().attach("a.png", b"x")).unwrap(), None);

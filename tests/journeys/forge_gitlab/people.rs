@@ -227,6 +227,59 @@ fn a_fork_that_is_gone_is_no_branch_of_the_bots() {
 }
 
 #[test]
+fn a_label_is_put_on_and_taken_off_and_the_others_stay() {
+    let story = Story::new();
+    story.propose();
+    let there =
+        || -> Vec<String> { story.forge.state().infra().requests[0].labels.iter().cloned().collect() };
+    let label = |on| story.wait(story.contact().label("1", "slicewright/hold", on));
+    story.forge.state().infra().requests[0].labels.insert("gpu".to_owned());
+    for _ in 0..2 {
+        label(true).unwrap();
+        assert_eq!(there(), ["gpu", "slicewright/hold"]);
+    }
+    for _ in 0..2 {
+        label(false).unwrap();
+        assert_eq!(there(), ["gpu"]);
+    }
+    // People wrote it in their own way; GitLab tells labels apart by their case.
+    let spellings = ["SLICEWRIGHT/HOLD", "Slicewright/Hold"];
+    story.forge.state().infra().requests[0].labels.extend(spellings.map(str::to_owned));
+    story.writes();
+    label(true).unwrap();
+    assert_eq!(story.writes(), [""; 0], "it is on already");
+    label(false).unwrap();
+    assert_eq!(there(), ["gpu"]);
+
+    let refused = story.wait(story.contact().label("1", "a,b", true)).unwrap_err();
+    assert!(refused.to_string().contains("has a comma"), "{refused}");
+    let refused = story.wait(story.contact().label("99", "a", true)).unwrap_err();
+    assert!(matches!(refused, ForgeError::NotFound { .. }), "{refused}");
+    assert_eq!(there(), ["gpu"]);
+}
+
+#[test]
+fn a_label_is_there_or_the_caller_is_told() {
+    let story = Story::new();
+    story.propose();
+    let oops = || crate::world::forge::Reply::json(502, &json!({"message": "oops"}));
+    for (arrives, fault) in [
+        (true, Fault::DropAfter),
+        (true, Fault::RefuseAfter(oops())),
+        (true, Fault::Twice),
+        (false, Fault::Drop),
+        (false, Fault::Refuse(oops())),
+    ] {
+        story.faults(vec![("PUT", "/merge_requests/1", fault)]);
+        let put = story.wait(story.contact().label("1", "slicewright/hold", true));
+        assert_eq!(put.is_ok(), arrives);
+        let is_on = story.forge.state().infra().requests[0].labels.contains("slicewright/hold");
+        assert_eq!(is_on, arrives);
+        story.forge.state().infra().requests[0].labels.clear();
+    }
+}
+
+#[test]
 fn a_file_is_kept_byte_for_byte_and_shown_by_its_markdown() {
     let story = Story::new();
     let content = b"\x89PNG\r\n\x1a\n\r\n--slicewright\x00\xff\r\n";
