@@ -14,9 +14,6 @@ use crate::forge::contact::{Contact, Delivery, Person, Reaction, Remark, Role};
 use crate::forge::remote::comment::reply;
 use crate::forge::remote::http::{moment, part, retried};
 
-/// What accounts of people are; the others are Apps, organizations, and accounts that were brought in from elsewhere.
-const PERSON: &str = "User";
-
 #[async_trait]
 impl Contact for GitHub {
     async fn role(&self, person: &Person) -> Result<Role, ForgeError> {
@@ -125,7 +122,7 @@ impl GitHub {
         let own = self.is_own(comment.user.as_ref()).await?;
         Ok(Remark {
             id: comment.id.to_string(),
-            is_bot: comment.user.as_ref().is_none_or(|user| user.kind != PERSON),
+            is_bot: comment.user.as_ref().is_none_or(|user| !user.is_person()),
             author: comment.user.map(|user| Person { id: user.id, login: user.login }),
             own,
             text: comment.body.unwrap_or_default().replace("\r\n", "\n"),

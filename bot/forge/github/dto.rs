@@ -204,6 +204,13 @@ pub(super) struct User {
     pub(super) kind: String,
 }
 
+impl User {
+    /// The account is a person's; the others are Apps, organizations, and accounts that were brought in from elsewhere.
+    pub(super) fn is_person(&self) -> bool {
+        self.kind == "User"
+    }
+}
+
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Label {
     pub(super) name: String,

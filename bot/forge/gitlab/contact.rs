@@ -137,7 +137,8 @@ impl GitLab {
 
     async fn remark(&self, note: dto::Note, what: &str) -> Result<Remark, ForgeError> {
         let own = !note.system && self.is_bot(&note.author).await?;
-        let is_bot = own || (!note.system && self.is_program(note.author.id).await?);
+        // One that is not shown is nobody whose word counts.
+        let is_bot = own || (!note.system && self.program(note.author.id).await? != Some(false));
         let author = Person { id: note.author.id, login: note.author.username };
         Ok(Remark {
             id: note.id.to_string(),
@@ -153,15 +154,15 @@ impl GitLab {
         })
     }
 
-    /// Whether an account is a program; each is asked about once. One that is not shown is nobody whose word counts.
-    async fn is_program(&self, id: u64) -> Result<bool, ForgeError> {
+    /// Whether an account is a program; each is asked about once. `None`: it is not shown.
+    pub(super) async fn program(&self, id: u64) -> Result<Option<bool>, ForgeError> {
         let known = self.programs.lock().unwrap_or_else(PoisonError::into_inner).get(&id).copied();
         if let Some(known) = known {
             return Ok(known);
         }
         let what = format!("reading account {id}");
         let found: Option<dto::User> = self.client.find(&what, &endpoints::user(id)?).await?;
-        let is_program = found.is_none_or(|user| user.bot);
+        let is_program = found.map(|user| user.bot);
         self.programs.lock().unwrap_or_else(PoisonError::into_inner).insert(id, is_program);
         Ok(is_program)
     }

@@ -72,8 +72,8 @@ pub(super) struct GitLab {
     commits: Kept<Vec<dto::Commit>>,
     unfinished: Unfinished,
     quiet: Quiet,
-    /// Accounts that were looked at: whether they are programs, which never changes.
-    programs: Mutex<BTreeMap<u64, bool>>,
+    /// Accounts that were looked at: whether they are programs, which never changes. `None`: they are not shown.
+    programs: Mutex<BTreeMap<u64, Option<bool>>>,
     /// One write at a time, as GitLab asks.
     writing: tokio::sync::Mutex<()>,
 }

@@ -1,8 +1,9 @@
 //! What the bot sees: files, branches, pull requests, and what people did to them.
 
 use super::*;
+use crate::world::forge::faults::{Fault, Faults};
 use crate::world::forge::people::Merge;
-use crate::world::forge::state::{KIM, ROBIN};
+use crate::world::forge::state::{ALEX, KIM, ROBIN, Role, User};
 
 #[test]
 fn every_file_is_read_as_it_is_committed() {
@@ -198,6 +199,51 @@ fn approvals_count_for_the_head_that_was_seen() {
     assert_eq!(approvals(), 2);
     story.publish(Some(&head), "gpu: 0.25\n").unwrap();
     assert_eq!(approvals(), 0);
+}
+
+#[test]
+fn only_people_who_may_write_hold_the_branch_by_their_approval() {
+    let story = Story::new(SignIn::App);
+    let head = story.propose();
+    let approvals = || story.find().request.unwrap().approvals;
+    // Whoever can read may approve, and so may programs.
+    let (robot, stranger) = (901, 902);
+    {
+        let mut state = story.state();
+        for (id, login, is_bot) in [(robot, "other[bot]", true), (stranger, "passer-by", false)] {
+            let user = User { id, login: login.to_owned(), is_bot, ..state.users[&KIM].clone() };
+            state.users.insert(id, user);
+        }
+        state.infra().roles.insert(robot, Role::Write);
+        for user in [robot, stranger, ALEX] {
+            state.approve(BRANCH, user);
+        }
+    }
+    assert_eq!(approvals(), 0);
+    story.state().approve(BRANCH, KIM);
+    assert_eq!(approvals(), 1);
+
+    // A look at what did not change asks about nobody.
+    story.asked();
+    assert_eq!(approvals(), 1);
+    let asked = story.asked().into_iter().filter(|line| line.path.contains("/permission"));
+    assert_eq!(asked.count(), 0);
+    // Nor does one where nobody approves the head.
+    story.publish(Some(&head), "gpu: 0.25\n").unwrap();
+    story.asked();
+    assert_eq!(approvals(), 0);
+    assert!(!story.asked().iter().any(|line| line.path.contains("/permission")));
+}
+
+#[test]
+fn an_approval_by_whom_nobody_knows_holds_the_branch() {
+    let story = Story::new(SignIn::Token);
+    story.propose();
+    story.state().approve(BRANCH, ALEX);
+    let refused = crate::world::forge::Reply::json(403, &serde_json::json!({"message": "Forbidden"}));
+    let faults = Faults::planned(vec![("GET", "/permission", Fault::Refuse(refused))]);
+    story.forge.set_faults(Some(faults));
+    assert_eq!(story.find().request.unwrap().approvals, 1);
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! What is there of a proposal, whatever people did.
 
-use super::story::{BRANCH, Story, noting, text};
+use serde_json::json;
+
+use super::story::{BRANCH, Story, noting, reply, text};
 use crate::world::forge::people::Merge;
-use crate::world::forge::state::{BOT, KIM, ROBIN, RequestState};
+use crate::world::forge::state::{BOT, KIM, ROBIN, RequestState, Role, User};
 use crate::world::repo::MAIN;
 
 #[test]
@@ -109,6 +111,40 @@ fn approvals_holds_and_drafts_are_seen() {
     assert_eq!((shown().title.as_str(), shown().draft), ("Share", true));
     story.forge.state().request_of(BRANCH).target = "release".into();
     assert_eq!(shown().base_branch.as_deref(), Some("release"));
+}
+
+#[test]
+fn an_approval_by_a_program_holds_nothing_back() {
+    let story = Story::new();
+    story.propose();
+    let robot = 901;
+    {
+        let mut state = story.forge.state();
+        let login = "project_7_bot_1f".to_owned();
+        let user = User { id: robot, login, is_bot: true, ..state.users[&KIM].clone() };
+        state.users.insert(robot, user);
+        state.infra().roles.insert(robot, Role::Write);
+        state.approve(BRANCH, robot);
+    }
+    let approvals = || story.find().request.unwrap().approvals;
+    assert_eq!(approvals(), 0);
+    story.forge.state().approve(BRANCH, KIM);
+    assert_eq!(approvals(), 1);
+    // Each account is looked at once.
+    story.forge.take_log();
+    assert_eq!(approvals(), 1);
+    assert!(!story.forge.take_log().iter().any(|line| line.path.contains("/users/")));
+}
+
+#[test]
+fn an_approval_by_whom_nobody_knows_holds_the_branch() {
+    for status in [403, 404] {
+        let story = Story::new();
+        story.propose();
+        story.forge.state().approve(BRANCH, KIM);
+        story.faults(vec![("GET", "/users/12", reply(status, &json!({"message": "no"})))]);
+        assert_eq!(story.find().request.unwrap().approvals, 1, "{status}");
+    }
 }
 
 /// runatlantis/atlantis#4276: a merge request that GitLab had not worked out yet was given up on.
