@@ -811,6 +811,7 @@ mod tests {
             "app",
             "id",
             "key_file",
+            "former_ids",
             "former_logins",
             "signing_keys",
             "labels",

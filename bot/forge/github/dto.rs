@@ -209,6 +209,11 @@ impl User {
     pub(super) fn is_person(&self) -> bool {
         self.kind == "User"
     }
+
+    /// The account is an App's. Nobody else can have a name with brackets.
+    pub(super) fn is_program(&self) -> bool {
+        self.kind == "Bot" && self.login.ends_with("[bot]")
+    }
 }
 
 #[derive(Clone, Debug, Deserialize)]

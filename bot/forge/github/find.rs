@@ -104,14 +104,6 @@ impl GitHub {
         Ok(pulls)
     }
 
-    /// Whether an account is the bot, now or earlier.
-    pub(super) async fn is_own(&self, user: Option<&User>) -> Result<bool, ForgeError> {
-        let Some(user) = user else { return Ok(false) };
-        let who = self.who().await?;
-        let same = |login: &String| login.eq_ignore_ascii_case(&user.login);
-        Ok(user.id == who.id || same(&who.login) || self.former_logins.iter().any(same))
-    }
-
     async fn request(
         &self,
         pull: &Pull,

@@ -310,12 +310,14 @@ fn the_bots_request_is_found_among_many() {
 }
 
 #[test]
-fn the_bots_request_is_its_own_under_its_former_name() {
+fn the_bots_request_is_its_own_whatever_its_account_was() {
     let mut story = Story::new(SignIn::Token);
     story.propose();
+    story.done(story.bot.show_board("GPU pools", "One pool.")).unwrap();
     story.state().users.get_mut(&BOT).unwrap().login = "another-bot".to_owned();
     story.restart(|_, _| {});
-    assert!(story.find().request.unwrap().by_bot, "the number of the account is the same");
+    let is_own = |story: &Story| story.find().request.unwrap().by_bot;
+    assert!(is_own(&story), "the number of the account is the same");
     {
         // Another account, whose predecessor opened it.
         let mut state = story.state();
@@ -323,10 +325,32 @@ fn the_bots_request_is_its_own_under_its_former_name() {
         (new.id, new.login) = (901, "third-bot".to_owned());
         state.users.insert(901, new);
         state.tokens.insert(TOKEN.to_owned(), 901);
-        state.infra().roles.insert(901, crate::world::forge::state::Role::Write);
+        state.infra().roles.insert(901, Role::Write);
     }
     story.restart(|_, _| {});
-    assert!(!story.find().request.unwrap().by_bot);
+    assert!(!is_own(&story));
+    // Whoever takes a person's name that was given up is not the bot.
     story.restart(|settings, _| settings.former_logins = vec!["Another-Bot".to_owned()]);
+    assert!(!is_own(&story));
+    story.restart(|settings, _| settings.former_ids = vec![BOT, 4_711]);
+    assert!(is_own(&story));
+    story.done(story.bot.show_board("GPU pools", "Two pools.")).unwrap();
+    let boards: Vec<_> = story.state().infra().issues.iter().map(|issue| issue.body.clone()).collect();
+    assert!(boards.len() == 1 && boards[0].contains("Two pools."), "{boards:?}");
+}
+
+#[test]
+fn the_request_of_an_app_is_known_by_the_apps_name() {
+    let mut story = Story::new(SignIn::App);
+    story.propose();
+    {
+        let mut state = story.state();
+        let mut old = state.users[&BOT].clone();
+        (old.id, old.login) = (901, "older[bot]".to_owned());
+        state.users.insert(901, old);
+        state.request_of(BRANCH).author = 901;
+    }
+    assert!(!story.find().request.unwrap().by_bot);
+    story.restart(|settings, _| settings.former_logins = vec!["Older[bot]".to_owned()]);
     assert!(story.find().request.unwrap().by_bot);
 }
