@@ -38,6 +38,11 @@ pub(super) fn check_own(name: &str, prefix: &str, base: &str) -> Result<(), Forg
     }
 }
 
+/// The branch, where it is the bot's to write: see [`check_own`].
+pub(super) fn own(name: String, prefix: &str, base: &str) -> Option<String> {
+    check_own(&name, prefix, base).is_ok().then_some(name)
+}
+
 fn denied(name: &str, why: &str) -> ForgeError {
     ForgeError::Denied { what: format!("the branch `{}`, {why},", name.escape_debug()) }
 }
@@ -76,7 +81,7 @@ mod tests {
 
     #[test]
     fn only_what_is_below_the_prefix_is_the_bots() {
-        let may = |name: &str, prefix: &str| check_own(name, prefix, "bot/main").is_ok();
+        let may = |name: &str, prefix: &str| own(name.to_owned(), prefix, "bot/main").is_some();
         assert!(may("bot/dc1/a100", "bot"));
         for (name, prefix) in
             [("main", "bot"), ("bot", "bot"), ("bots/x", "bot"), ("bot/main", "bot"), ("/x", ""), ("x", "")]

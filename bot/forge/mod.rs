@@ -210,7 +210,7 @@ pub struct FoundRequest {
     pub url: String,
     /// Branch that it is for. `None`: the forge does not say.
     pub base_branch: Option<String>,
-    /// People who approved its current head.
+    /// People who approved its current head, as far as their approval counts: programs and strangers are none.
     pub approvals: u32,
     /// Why its branch must not move now.
     pub held: Option<String>,

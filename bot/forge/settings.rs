@@ -30,7 +30,11 @@ pub struct Settings {
     pub ca_file: Option<PathBuf>,
     /// How long one request may take. Default 30.
     pub timeout_seconds: Option<u64>,
-    /// Names under which the bot signed in earlier: their merge requests are its own.
+    /// Numbers of the accounts that the bot had there earlier: their merge requests are its own.
+    pub former_ids: Vec<u64>,
+    /// Names of Apps (`slicewright[bot]`) or of accounts of access tokens that the bot had there earlier, where nobody knows
+    /// the number any more. A person's account counts by its number alone: whoever takes a name that was given up would be
+    /// taken for the bot.
     pub former_logins: Vec<String>,
     /// E-mail addresses that earlier commits of the bot carry.
     pub former_emails: Vec<String>,

@@ -810,6 +810,7 @@ mod tests {
             "app",
             "id",
             "key_file",
+            "former_ids",
             "former_logins",
             "signing_keys",
             "labels",

@@ -118,17 +118,20 @@ pub trait Contact: Send + Sync {
     /// When it cannot be found out, whatever the reason: the caller then refuses.
     async fn role(&self, person: &Person) -> Result<Role, ForgeError>;
 
-    /// The branch of the merge request with this number, where it is the bot's to write to: a branch of this repository, below
-    /// the bot's prefix. `None` for every other, and for numbers of issues.
+    /// The branch of the merge request with this number, open or closed, where it is one that the bot may write: a branch of
+    /// this very repository, below the bot's prefix. `None` for every other number: merge requests from forks (those that
+    /// are gone included) and from other branches, issues, numbers that nothing has. Who opened it is the question of
+    /// [`Forge::find`](super::Forge::find). One read, which costs nothing while the merge request is as it was.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When it cannot be found out.
     async fn branch_of(&self, request: &str) -> Result<Option<String>, ForgeError>;
 
-    /// Puts a label on the merge request `request`, or takes it off. Where it is so already, nothing is written.
+    /// Puts a label on the merge request `request`, or takes it off, whatever its case; other labels stay. Where it is so
+    /// already, nothing is written. To do so twice is to do so once.
     ///
     /// # Errors
-    /// When it cannot be read or written.
+    /// When there is no such merge request, or it cannot be read or written.
     async fn label(&self, request: &str, label: &str, on: bool) -> Result<(), ForgeError>;
 
     /// The comments on the merge request `request` in the order in which they were made, the bot's own and the forge's

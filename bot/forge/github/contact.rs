@@ -8,13 +8,11 @@ use serde_json::json;
 use super::GitHub;
 use super::dto::{self, CollaboratorPermission};
 use crate::forge::ForgeError;
+use crate::forge::branch::own;
 use crate::forge::contact::checkup::Checkup;
 use crate::forge::contact::{Contact, Delivery, Person, Reaction, Remark, Role};
 use crate::forge::remote::comment::reply;
 use crate::forge::remote::http::{moment, part, retried};
-
-/// What accounts of people are; the others are Apps, organizations, and accounts that were brought in from elsewhere.
-const PERSON: &str = "User";
 
 #[async_trait]
 impl Contact for GitHub {
@@ -41,9 +39,8 @@ impl Contact for GitHub {
     async fn branch_of(&self, request: &str) -> Result<Option<String>, ForgeError> {
         let Some(pull) = self.pull_of_number(request).await? else { return Ok(None) };
         let repository = self.repository().await?;
-        let here = pull.head.repo.is_some_and(|repo| repo.full_name.eq_ignore_ascii_case(&repository.name));
-        Ok(Some(pull.head.branch)
-            .filter(|branch| here && self.is_own_branch(branch, &repository.base_branch)))
+        let branch = Some(pull.head).filter(|head| head.is_in(&repository.name)).map(|head| head.branch);
+        Ok(branch.and_then(|name| own(name, &self.target.branch_prefix, &repository.base_branch)))
     }
 
     async fn label(&self, request: &str, label: &str, on: bool) -> Result<(), ForgeError> {
@@ -125,7 +122,7 @@ impl GitHub {
         let own = self.is_own(comment.user.as_ref()).await?;
         Ok(Remark {
             id: comment.id.to_string(),
-            is_bot: comment.user.as_ref().is_none_or(|user| user.kind != PERSON),
+            is_bot: comment.user.as_ref().is_none_or(|user| !user.is_person()),
             author: comment.user.map(|user| Person { id: user.id, login: user.login }),
             own,
             text: comment.body.unwrap_or_default().replace("\r\n", "\n"),

@@ -183,6 +183,13 @@ pub(super) struct Side {
     pub(super) repo: Option<Named>,
 }
 
+impl Side {
+    /// The branch lies in the repository `acme/infra`, and not in a fork.
+    pub(super) fn is_in(&self, repository: &str) -> bool {
+        self.repo.as_ref().is_some_and(|repo| repo.full_name.eq_ignore_ascii_case(repository))
+    }
+}
+
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Named {
     pub(super) full_name: String,
@@ -195,6 +202,18 @@ pub(super) struct User {
     /// `User`, `Bot`, `Organization`.
     #[serde(rename = "type", default)]
     pub(super) kind: String,
+}
+
+impl User {
+    /// The account is a person's; the others are Apps, organizations, and accounts that were brought in from elsewhere.
+    pub(super) fn is_person(&self) -> bool {
+        self.kind == "User"
+    }
+
+    /// The account is an App's. Nobody else can have a name with brackets.
+    pub(super) fn is_program(&self) -> bool {
+        self.kind == "Bot" && self.login.ends_with("[bot]")
+    }
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::GitHub;
 use super::client::GraphQl;
 use super::dto::{Move, Pull, Review, User};
+use crate::forge::contact::{Contact as _, Person, Role};
 use crate::forge::remote::http::{part, retried};
 use crate::forge::remote::look::look;
 use crate::forge::{ForgeError, Found, FoundCommit, FoundRequest, branch, held_by_label, noted_head};
@@ -99,20 +100,8 @@ impl GitHub {
         let path = repository.path(&format!("/pulls?state={state}&head={}", part(&head)));
         let mut pulls: Vec<Pull> = self.client.list(&what, &path).await?;
         // A fork inside the organization has the same owner, and a filter that is not understood is no filter.
-        pulls.retain(|pull| {
-            let here =
-                pull.head.repo.as_ref().map(|repo| repo.full_name.eq_ignore_ascii_case(&repository.name));
-            here == Some(true) && pull.head.branch == branch
-        });
+        pulls.retain(|pull| pull.head.is_in(&repository.name) && pull.head.branch == branch);
         Ok(pulls)
-    }
-
-    /// Whether an account is the bot, now or earlier.
-    pub(super) async fn is_own(&self, user: Option<&User>) -> Result<bool, ForgeError> {
-        let Some(user) = user else { return Ok(false) };
-        let who = self.who().await?;
-        let same = |login: &String| login.eq_ignore_ascii_case(&user.login);
-        Ok(user.id == who.id || same(&who.login) || self.former_logins.iter().any(same))
     }
 
     async fn request(
@@ -160,7 +149,7 @@ impl GitHub {
         let reviews: Vec<Review> = self.client.list(&what, &path).await?;
         let mergeable = self.mergeable(pull.number).await?;
         let standing = Standing {
-            approvals: approvals(&reviews, head),
+            approvals: self.approvals(&reviews, head).await?,
             conflicted: mergeable == Some(false),
             queued: self.is_queued(pull).await?,
         };
@@ -170,6 +159,26 @@ impl GitHub {
             self.standings.put(&key, standing, 1);
         }
         Ok(standing)
+    }
+
+    /// How many people who may write approve `head`. Whoever can read may approve, on a public repository everybody, and
+    /// only approvals of those who may write count for GitHub's own rules. Each of them is asked about only where they
+    /// approve this head, and again only after the pull request, its head or its base changed.
+    async fn approvals(&self, reviews: &[Review], head: &str) -> Result<u32, ForgeError> {
+        let mut n_people = 0;
+        for person in approving(reviews, head) {
+            let counts = match self.role(&person).await {
+                Ok(role) => role >= Role::Write,
+                Err(error @ (ForgeError::Unanswered { .. } | ForgeError::Busy { .. })) => return Err(error),
+                // What stays unknown holds the branch rather than lets it move under an approval.
+                Err(error) => {
+                    tracing::info!(%error, "the approval counts");
+                    true
+                }
+            };
+            n_people += u32::from(counts);
+        }
+        Ok(n_people)
     }
 
     /// Whether it can be merged: asking is what makes GitHub work it out.
@@ -207,18 +216,19 @@ impl GitHub {
     }
 }
 
-/// People whose last word on the current head is yes.
-fn approvals(reviews: &[Review], head: &str) -> u32 {
-    let mut last: BTreeMap<u64, bool> = BTreeMap::new();
+/// People whose last word on the current head is yes. Programs are none.
+fn approving(reviews: &[Review], head: &str) -> Vec<Person> {
+    let mut last: BTreeMap<u64, (&User, bool)> = BTreeMap::new();
     for review in reviews {
-        let Some(user) = &review.user else { continue };
+        let Some(user) = review.user.as_ref().filter(|user| user.is_person()) else { continue };
         // A comment takes nothing back.
         if matches!(review.state.as_str(), "APPROVED" | "CHANGES_REQUESTED" | "DISMISSED") {
             let approves = review.state == "APPROVED" && review.commit_id.as_deref() == Some(head);
-            last.insert(user.id, approves);
+            last.insert(user.id, (user, approves));
         }
     }
-    u32::try_from(last.values().filter(|approves| **approves).count()).unwrap_or(u32::MAX)
+    let people = last.into_values().filter(|(_, approves)| *approves);
+    people.map(|(user, _)| Person { id: user.id, login: user.login.clone() }).collect()
 }
 
 #[cfg(test)]
@@ -226,7 +236,8 @@ mod tests {
     use super::*;
 
     fn review(user: u64, state: &str, commit: &str) -> Review {
-        let user = Some(User { id: user, login: format!("user-{user}"), kind: String::new() });
+        let kind = if user < 100 { "User" } else { "Bot" }.to_owned();
+        let user = Some(User { id: user, login: format!("user-{user}"), kind });
         Review { user, state: state.to_owned(), commit_id: Some(commit.to_owned()) }
     }
 
@@ -241,7 +252,9 @@ mod tests {
             review(4, "CHANGES_REQUESTED", "old"),
             review(4, "APPROVED", "new"),
             review(5, "DISMISSED", "new"),
+            review(100, "APPROVED", "new"),
         ];
-        assert_eq!(approvals(&reviews, "new"), 2);
+        let people: Vec<u64> = approving(&reviews, "new").into_iter().map(|person| person.id).collect();
+        assert_eq!(people, [1, 4]);
     }
 }

@@ -49,8 +49,8 @@ impl Issues for GitHub {
         let repository = self.repository().await?;
         let what = format!("reading the bot's issues in {}", repository.name);
         let mut own = Vec::new();
-        for login in std::iter::once(&self.who().await?.login).chain(&self.former_logins) {
-            let path = repository.path(&format!("/issues?state=all&creator={}", part(login)));
+        for login in self.names().await? {
+            let path = repository.path(&format!("/issues?state=all&creator={}", part(&login)));
             for issue in self.client.list::<dto::Issue>(&what, &path).await.map_err(explained)? {
                 if issue.pull_request.is_none() && self.is_own(issue.user.as_ref()).await? {
                     own.push(issue.shown());

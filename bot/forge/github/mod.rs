@@ -68,6 +68,7 @@ const KEPT_STANDINGS: usize = 1_000;
 pub(super) struct GitHub {
     client: Client,
     target: Target,
+    former_ids: Vec<u64>,
     former_logins: Vec<String>,
     former_emails: Vec<String>,
     repository: OnceCell<Repository>,
@@ -96,6 +97,7 @@ impl GitHub {
         Ok(Self {
             client: Client::new(settings, &target.repository)?,
             target,
+            former_ids: settings.former_ids.clone(),
             former_logins: settings.former_logins.clone(),
             former_emails: settings.former_emails.clone(),
             repository: OnceCell::new(),
@@ -114,11 +116,6 @@ impl GitHub {
     /// Refuses branches that are not the bot's to write.
     async fn check_own(&self, branch: &str) -> Result<(), ForgeError> {
         branch::check_own(branch, &self.target.branch_prefix, &self.repository().await?.base_branch)
-    }
-
-    /// Whether the bot may write to a branch.
-    fn is_own_branch(&self, branch: &str, base: &str) -> bool {
-        branch::check_own(branch, &self.target.branch_prefix, base).is_ok()
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::GitHub;
 use super::client::GraphQl;
 use super::dto::Pull;
-use crate::forge::remote::http::{looked_for, part};
+use crate::forge::remote::http::{looked_for, part, retried};
 use crate::forge::{ForgeError, RequestText};
 
 const TO_DRAFT: &str = "mutation($input: ConvertPullRequestToDraftInput!) \
@@ -171,29 +171,36 @@ impl GitHub {
         }
     }
 
-    /// Takes a label off. One that is gone meanwhile is off.
+    /// Takes a label off. One that is gone meanwhile is off, so that this may be sent again.
     pub(super) async fn remove_label(&self, number: u64, label: &str) -> Result<(), ForgeError> {
         let repository = self.repository().await?;
         let what = format!("taking a label off #{number} of {}", repository.name);
         let path = repository.path(&format!("/issues/{number}/labels/{}", part(label)));
-        match self.client.write(&what, Method::DELETE, &path, None::<&serde_json::Value>).await {
+        match retried(|| self.client.write(&what, Method::DELETE, &path, None)).await {
             Ok(_) | Err(ForgeError::NotFound { .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
+    /// Puts a label on, and makes it first where the repository has none of that name. A pull request has each label once,
+    /// and a repository too, so that all of this may be sent again.
     pub(super) async fn add_label(&self, number: u64, label: &str) -> Result<(), ForgeError> {
         let repository = self.repository().await?;
         let path = repository.path(&format!("/issues/{number}/labels"));
         let what = format!("adding a label to #{number} of {}", repository.name);
         let body = json!({"labels": [label]});
-        let added = self.client.write(&what, Method::POST, &path, Some(&body)).await;
+        let add = || retried(|| self.client.write(&what, Method::POST, &path, Some(&body)));
+        let added = add().await;
         if !matches!(added, Err(ForgeError::Failed { .. } | ForgeError::NotFound { .. })) {
             return added.map(drop);
         }
         let new = json!({"name": label, "color": "ededed"});
-        self.client.write(&what, Method::POST, &repository.path("/labels"), Some(&new)).await?;
-        self.client.write(&what, Method::POST, &path, Some(&body)).await.map(drop)
+        let labels = repository.path("/labels");
+        match retried(|| self.client.write(&what, Method::POST, &labels, Some(&new))).await {
+            Err(ForgeError::Failed { what, .. }) if what.contains("already_exists") => {}
+            made => drop(made?),
+        }
+        add().await.map(drop)
     }
 
     /// Alone: GitHub refuses a whole list for one name that it does not know.

@@ -64,6 +64,45 @@ impl GitHub {
         Ok(known.map(|(login, id)| Who { id, login: login.to_owned(), is_app: true }))
     }
 
+    /// Whether an account is the bot, now or earlier. Its number says so; a name says so only of programs, since whoever
+    /// takes a person's name that was given up would be the bot otherwise.
+    pub(super) async fn is_own(&self, user: Option<&User>) -> Result<bool, ForgeError> {
+        let Some(user) = user else { return Ok(false) };
+        let who = self.who().await?;
+        if user.id == who.id || self.former_ids.contains(&user.id) {
+            return Ok(true);
+        }
+        let same = |login: &String| login.eq_ignore_ascii_case(&user.login);
+        let is_named = same(&who.login) || self.former_logins.iter().any(same);
+        if is_named && !user.is_program() {
+            tracing::warn!(
+                login = user.login,
+                "this name of the bot's is that of a person's account now, number {}: if it is the bot's, put the number \
+                 into `former_ids`",
+                user.id
+            );
+        }
+        Ok(is_named && user.is_program())
+    }
+
+    /// The names under which the bot made things here, that of today first: lists go by name. Accounts that are gone made
+    /// nothing that is shown as theirs.
+    pub(super) async fn names(&self) -> Result<Vec<String>, ForgeError> {
+        let mut names = vec![self.who().await?.login.clone()];
+        names.extend(self.former_logins.iter().cloned());
+        for id in &self.former_ids {
+            let what = format!("asking {} for account {id}", self.client.addresses.host);
+            match self.client.get(&what, &format!("/user/{id}")).await {
+                Ok(answer) => names.push(answer.json::<User>(&what)?.login),
+                Err(ForgeError::NotFound { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let mut seen = BTreeSet::new();
+        names.retain(|name| seen.insert(name.to_lowercase()));
+        Ok(names)
+    }
+
     /// How the bot's commits are told from those of people.
     pub(super) async fn known_as(&self) -> Result<Identity, ForgeError> {
         let who = self.who().await?;

@@ -4,9 +4,11 @@ use std::sync::PoisonError;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use serde_json::{Map, Value, json};
 
 use super::client::judged;
 use super::{GitLab, dto, endpoints};
+use crate::forge::branch::own;
 use crate::forge::contact::checkup::Checkup;
 use crate::forge::contact::{Contact, Delivery, Person, Reaction, Remark, Role};
 use crate::forge::remote::comment::reply;
@@ -20,27 +22,27 @@ impl Contact for GitLab {
     }
 
     async fn branch_of(&self, request: &str) -> Result<Option<String>, ForgeError> {
-        let project = self.project().await?.id;
         let request = match self.merge_request(request).await {
-            Ok(request) => request,
             Err(ForgeError::NotFound { .. }) => return Ok(None),
-            Err(error) => return Err(error),
+            request => request?,
         };
-        let (here, base) = (request.source_project_id == Some(project), self.base_branch().await?);
-        Ok(Some(request.source_branch).filter(|branch| here && self.is_own_branch(branch, &base)))
+        // A fork may have a branch of the same name.
+        let is_here = request.source_project_id == Some(self.project().await?.id);
+        let base = self.base_branch().await?;
+        let branch = Some(request.source_branch).filter(|_| is_here);
+        Ok(branch.and_then(|name| own(name, &self.target.branch_prefix, &base)))
     }
 
     async fn label(&self, request: &str, label: &str, on: bool) -> Result<(), ForgeError> {
         let request = self.merge_request(request).await?;
-        let is = |now: &dto::MergeRequest| now.labels.iter().any(|known| known == label) == on;
-        let field = if on { "add_labels" } else { "remove_labels" };
-        let edit = if is(&request) {
-            serde_json::Map::new()
-        } else {
-            serde_json::Map::from_iter([(field.to_owned(), serde_json::json!(label))])
-        };
+        let edit = label_edit(&request, label, on);
+        if on && label.contains(',') && !edit.is_empty() {
+            let what = self.on(&format!("putting the label `{label}` on merge request !{}", request.iid));
+            let what = format!("{what}: no label of GitLab's has a comma");
+            return Err(ForgeError::Failed { what, cause: None });
+        }
         let _one = self.writing.lock().await;
-        self.edit(&request, edit, is).await
+        self.edit(&request, edit, |now| label_edit(now, label, on).is_empty()).await
     }
 
     async fn comments(&self, request: &str, after: Option<&str>) -> Result<Vec<Remark>, ForgeError> {
@@ -135,7 +137,8 @@ impl GitLab {
 
     async fn remark(&self, note: dto::Note, what: &str) -> Result<Remark, ForgeError> {
         let own = !note.system && self.is_bot(&note.author).await?;
-        let is_bot = own || (!note.system && self.is_program(note.author.id).await?);
+        // One that is not shown is nobody whose word counts.
+        let is_bot = own || (!note.system && self.program(note.author.id).await? != Some(false));
         let author = Person { id: note.author.id, login: note.author.username };
         Ok(Remark {
             id: note.id.to_string(),
@@ -151,15 +154,15 @@ impl GitLab {
         })
     }
 
-    /// Whether an account is a program; each is asked about once. One that is not shown is nobody whose word counts.
-    async fn is_program(&self, id: u64) -> Result<bool, ForgeError> {
+    /// Whether an account is a program; each is asked about once. `None`: it is not shown.
+    pub(super) async fn program(&self, id: u64) -> Result<Option<bool>, ForgeError> {
         let known = self.programs.lock().unwrap_or_else(PoisonError::into_inner).get(&id).copied();
         if let Some(known) = known {
             return Ok(known);
         }
         let what = format!("reading account {id}");
         let found: Option<dto::User> = self.client.find(&what, &endpoints::user(id)?).await?;
-        let is_program = found.is_none_or(|user| user.bot);
+        let is_program = found.map(|user| user.bot);
         self.programs.lock().unwrap_or_else(PoisonError::into_inner).insert(id, is_program);
         Ok(is_program)
     }
@@ -191,6 +194,17 @@ fn role(member: &dto::Member, today: jiff::civil::Date, what: &str) -> Result<Ro
         40..50 => Role::Maintain,
         50.. => Role::Admin,
     })
+}
+
+/// What has to be sent so that a merge request has a label, or has it in no spelling: a hold is one in any of them.
+fn label_edit(request: &dto::MergeRequest, label: &str, on: bool) -> Map<String, Value> {
+    let same: Vec<&str> =
+        request.labels.iter().map(String::as_str).filter(|known| known.eq_ignore_ascii_case(label)).collect();
+    match (on, same.as_slice()) {
+        (true, []) => Map::from_iter([("add_labels".to_owned(), json!(label))]),
+        (false, [_, ..]) => Map::from_iter([("remove_labels".to_owned(), json!(same.join(",")))]),
+        (true, [_, ..]) | (false, []) => Map::new(),
+    }
 }
 
 fn number(id: &str, what: &str) -> Result<u64, ForgeError> {

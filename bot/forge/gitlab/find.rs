@@ -91,6 +91,21 @@ impl GitLab {
         Ok(ours)
     }
 
+    /// Whether an approval is a person's. Who approves is a developer here or above, or was made an approver by a maintainer
+    /// (<https://docs.gitlab.com/user/project/merge_requests/approvals/rules/#eligible-approvers>): GitLab takes no other
+    /// approval. The accounts of access tokens are developers too, though.
+    async fn counts(&self, user: &dto::User) -> Result<bool, ForgeError> {
+        if self.is_bot(user).await? {
+            return Ok(false);
+        }
+        match self.program(user.id).await {
+            Ok(is_program) => Ok(is_program != Some(true)),
+            // What stays unknown holds the branch rather than lets it move under an approval.
+            Err(ForgeError::Denied { .. } | ForgeError::Blocked { .. }) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The merge request in our words.
     async fn observed(&self, shown: dto::MergeRequest, by_bot: bool) -> Result<FoundRequest, ForgeError> {
         let project = self.project().await?.id;
@@ -110,9 +125,9 @@ impl GitLab {
             let given: Option<dto::Approvals> =
                 self.client.find(&what, &endpoints::approvals(project, request.iid)?).await?;
             let given = given.unwrap_or_default();
-            let bot = self.account().await?.id;
-            let people = given.approved_by.iter().filter(|approval| approval.user.id != bot).count();
-            approvals = u32::try_from(people).unwrap_or(u32::MAX);
+            for approval in given.approved_by {
+                approvals += u32::from(self.counts(&approval.user).await?);
+            }
         }
         Ok(FoundRequest {
             id: request.iid.to_string(),

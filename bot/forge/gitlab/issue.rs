@@ -1,5 +1,7 @@
 //! Issues, for the page that shows where every proposal stands.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use serde_json::json;
 
@@ -35,10 +37,15 @@ impl Issues for GitLab {
     async fn own(&self) -> Result<Vec<Issue>, ForgeError> {
         let project = self.project().await?.id;
         let what = self.on("reading the bot's issues");
-        let mut authors = vec![self.account().await?.id];
+        let mut authors = BTreeSet::from([self.account().await?.id]);
+        authors.extend(&self.former_ids);
         for login in &self.former_logins {
             let found: Vec<dto::User> = self.client.list(&what, &endpoints::user_named(login)?).await?;
-            authors.extend(found.into_iter().map(|user| user.id));
+            for user in found {
+                if self.is_bot(&user).await? {
+                    authors.insert(user.id);
+                }
+            }
         }
         let mut own = Vec::new();
         for author in authors {

@@ -61,6 +61,7 @@ const MOST_COMMITS: usize = 10_000;
 pub(super) struct GitLab {
     client: Client,
     target: Target,
+    former_ids: Vec<u64>,
     former_logins: Vec<String>,
     former_emails: Vec<String>,
     project: OnceCell<dto::Project>,
@@ -72,8 +73,8 @@ pub(super) struct GitLab {
     commits: Kept<Vec<dto::Commit>>,
     unfinished: Unfinished,
     quiet: Quiet,
-    /// Accounts that were looked at: whether they are programs, which never changes.
-    programs: Mutex<BTreeMap<u64, bool>>,
+    /// Accounts that were looked at: whether they are programs, which never changes. `None`: they are not shown.
+    programs: Mutex<BTreeMap<u64, Option<bool>>>,
     /// One write at a time, as GitLab asks.
     writing: tokio::sync::Mutex<()>,
 }
@@ -84,6 +85,7 @@ impl GitLab {
         Ok(Self {
             client: Client::new(settings)?,
             target,
+            former_ids: settings.former_ids.clone(),
             former_logins: settings.former_logins.clone(),
             former_emails: settings.former_emails.clone(),
             project: OnceCell::new(),
@@ -111,19 +113,30 @@ impl GitLab {
         self.account.get_or_try_init(ask).await
     }
 
+    /// Whether an account is the bot, now or earlier. Its number says so; a name says so only of accounts of access tokens,
+    /// since whoever takes a person's name that was given up would be the bot otherwise.
     async fn is_bot(&self, user: &dto::User) -> Result<bool, ForgeError> {
-        let former = self.former_logins.iter().any(|login| login.eq_ignore_ascii_case(&user.username));
-        Ok(former || user.id == self.account().await?.id)
+        if user.id == self.account().await?.id || self.former_ids.contains(&user.id) {
+            return Ok(true);
+        }
+        if !self.former_logins.iter().any(|login| login.eq_ignore_ascii_case(&user.username)) {
+            return Ok(false);
+        }
+        let is_program = self.program(user.id).await? == Some(true);
+        if !is_program {
+            tracing::warn!(
+                login = user.username,
+                "this former name of the bot's is that of a person's account, number {}: if it is the bot's, put the \
+                 number into `former_ids`",
+                user.id
+            );
+        }
+        Ok(is_program)
     }
 
     /// Refuses branches that are not the bot's to write.
     async fn check_own(&self, branch: &str) -> Result<(), ForgeError> {
         branch::check_own(branch, &self.target.branch_prefix, &self.base_branch().await?)
-    }
-
-    /// Whether the bot may write to a branch.
-    fn is_own_branch(&self, branch: &str, base: &str) -> bool {
-        branch::check_own(branch, &self.target.branch_prefix, base).is_ok()
     }
 }
 

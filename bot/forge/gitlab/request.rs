@@ -66,6 +66,7 @@ impl GitLab {
         Ok(request)
     }
 
+    /// A merge request by its number.
     pub(super) async fn merge_request(&self, id: &str) -> Result<dto::MergeRequest, ForgeError> {
         let project = self.project().await?.id;
         let what = self.on(&format!("merge request !{id}"));

@@ -17,6 +17,7 @@ use jiff::Timestamp;
 use super::Local;
 use super::folder::failed;
 use crate::forge::ForgeError;
+use crate::forge::branch::own;
 use crate::forge::contact::checkup::Checkup;
 use crate::forge::contact::{Contact, Delivery, Person, Reaction, Remark, Role};
 use crate::forge::remote::comment::check_marker;
@@ -32,11 +33,15 @@ impl Contact for Local {
         .await
     }
 
+    /// A folder is called after its branch: the number of the merge request is the branch's name.
     async fn branch_of(&self, request: &str) -> Result<Option<String>, ForgeError> {
         let branch = request.to_owned();
         self.aside(move |local| {
-            let there = local.own_ref(&branch).is_ok() && local.folder(&branch).read()?.is_some();
-            Ok(there.then_some(branch))
+            let base = local.base_branch()?;
+            match own(branch, &local.settings.branch_prefix, &base) {
+                Some(branch) if local.folder(&branch).is_there()? => Ok(Some(branch)),
+                _ => Ok(None),
+            }
         })
         .await
     }
@@ -206,23 +211,44 @@ mod tests {
     }
 
     #[test]
-    fn a_label_is_put_on_and_taken_off_and_the_others_stay() {
+    fn a_folder_is_called_after_its_branch() {
         let world = World::new();
-        assert_eq!(world.wait(world.local.branch_of(BRANCH)), None, "there is no merge request yet");
+        let branch_of = |request: &str| world.wait(world.local.branch_of(request));
+        assert_eq!(branch_of(BRANCH), None, "there is no merge request yet");
+        let folder = world.comments.parent().unwrap();
+        std::fs::create_dir_all(folder).unwrap();
+        std::fs::write(folder.join("body.md"), "# Share\n").unwrap();
+        assert_eq!(branch_of(BRANCH).as_deref(), Some(BRANCH));
+        for request in ["main", "kim/topic", "slicewright", "slicewright/../main", "1", ""] {
+            assert_eq!(branch_of(request), None, "{request}");
+        }
+    }
+
+    #[test]
+    fn a_label_is_put_on_and_taken_off_and_all_else_stays() {
+        let world = World::new();
+        let refused = world.runtime.block_on(world.local.label(BRANCH, "x", true)).unwrap_err();
+        assert!(matches!(refused, ForgeError::NotFound { .. }), "{refused}");
         let folder = world.comments.parent().unwrap().to_owned();
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("body.md"), "# Title\n\ntext\n").unwrap();
-        std::fs::write(folder.join("state.json"), r#"{"state": "open", "labels": ["gpu"]}"#).unwrap();
-        assert_eq!(world.wait(world.local.branch_of(BRANCH)).as_deref(), Some(BRANCH));
-        assert_eq!(world.wait(world.local.branch_of("main")), None);
-        let shown = || std::fs::read_to_string(folder.join("state.json")).unwrap();
+        let shown = || -> (String, Vec<String>) {
+            let text = std::fs::read_to_string(folder.join("state.json")).unwrap();
+            let state: serde_json::Value = serde_json::from_str(&text).unwrap();
+            let labels = serde_json::from_value(state["labels"].clone()).unwrap();
+            (state["state"].as_str().unwrap().to_owned(), labels)
+        };
+        let label = |on| world.wait(world.local.label(BRANCH, "slicewright/hold", on));
+        label(true);
+        assert_eq!(shown(), ("open".into(), vec!["slicewright/hold".into()]), "the file was not there");
+
+        let written = r#"{"state": "declined", "labels": ["gpu", "Slicewright/Hold"]}"#;
+        std::fs::write(folder.join("state.json"), written).unwrap();
+        label(true);
+        assert_eq!(std::fs::read_to_string(folder.join("state.json")).unwrap(), written, "it is on already");
         for _ in 0..2 {
-            world.wait(world.local.label(BRANCH, "x", true));
-            assert!(shown().contains("gpu") && shown().contains("\"x\""), "{}", shown());
-        }
-        for _ in 0..2 {
-            world.wait(world.local.label(BRANCH, "x", false));
-            assert!(shown().contains("gpu") && !shown().contains("\"x\""), "{}", shown());
+            label(false);
+            assert_eq!(shown(), ("declined".into(), vec!["gpu".into()]));
         }
     }
 

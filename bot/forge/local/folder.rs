@@ -59,6 +59,11 @@ impl Folder {
         self.path.join(".unfinished-head")
     }
 
+    /// Whether there is a merge request.
+    pub(super) fn is_there(&self) -> Result<bool, ForgeError> {
+        Ok(self.text_of(&self.body())?.is_some())
+    }
+
     /// The merge request, if there is one.
     pub(super) fn read(&self) -> Result<Option<FoundRequest>, ForgeError> {
         let Some(text) = self.text_of(&self.body())? else { return Ok(None) };
@@ -108,27 +113,40 @@ impl Folder {
         self.write_both(title, body, shown).map(drop)
     }
 
-    /// Puts a label on, or takes it off.
+    /// Puts a label on, or takes it off in every spelling. All else stays as people wrote it.
     pub(super) fn label(&self, label: &str, on: bool) -> Result<(), ForgeError> {
-        let Some(mut shown) = self.shown()? else { return Ok(()) };
-        if shown.labels.iter().any(|known| known == label) == on {
+        let Some(request) = self.read()? else {
+            let what = format!("a merge request at `{}`", self.path.display());
+            return Err(ForgeError::NotFound { what });
+        };
+        let mut shown = self.shown()?.unwrap_or_else(|| Shown {
+            // Somebody removed the file: what the text says holds.
+            state: Metadata::parse(&request.body).map_or(State::Open, |noted| noted.state).name().to_owned(),
+            branch: self.branch.clone(),
+            ..Shown::default()
+        });
+        let is_it = |known: &String| known.eq_ignore_ascii_case(label);
+        if shown.labels.iter().any(is_it) == on {
             return Ok(());
         }
-        shown.labels.retain(|known| known != label);
-        if on {
-            shown.labels.push(label.to_owned());
+        match on {
+            true => shown.labels.push(label.to_owned()),
+            false => shown.labels.retain(|known| !is_it(known)),
         }
-        let json = serde_json::to_string_pretty(&shown).expect("texts always serialise");
-        self.put(&self.state(), format!("{json}\n").as_bytes())
+        self.put_state(&shown)
     }
 
     fn write_both(&self, title: &str, body: &str, shown: Shown) -> Result<PathBuf, ForgeError> {
         let state = Metadata::parse(body).map_or("closed", |noted| noted.state.name());
         let shown = Shown { state: state.to_owned(), ..shown };
-        let json = serde_json::to_string_pretty(&shown).expect("texts always serialise");
         self.put(&self.body(), format_body(title, body).as_bytes())?;
-        self.put(&self.state(), format!("{json}\n").as_bytes())?;
+        self.put_state(&shown)?;
         Ok(self.body())
+    }
+
+    fn put_state(&self, shown: &Shown) -> Result<(), ForgeError> {
+        let json = serde_json::to_string_pretty(shown).expect("texts always serialise");
+        self.put(&self.state(), format!("{json}\n").as_bytes())
     }
 
     /// The head that was noted before the branch moved, where the text was not written since.

@@ -183,6 +183,116 @@ fn an_answer_is_told_from_others_and_from_what_people_forge() {
 }
 
 #[test]
+fn a_number_leads_to_a_branch_of_the_bots_and_to_no_other() {
+    let story = Story::new(SignIn::Token);
+    story.propose();
+    let branch_of = |number: &str| story.done(story.contact().branch_of(number)).unwrap();
+    assert_eq!(branch_of("1").as_deref(), Some(BRANCH));
+    story.asked();
+    assert_eq!(branch_of("1").as_deref(), Some(BRANCH));
+    let asked: Vec<_> = story.asked().into_iter().map(|line| (line.method, line.status)).collect();
+    assert_eq!(asked, [("GET".to_owned(), 304)], "one read, for news only");
+
+    let (elsewhere, fork, issue) = {
+        let mut state = story.state();
+        let elsewhere = ["kim/topic", "slicewright", "slicewrights/dc1", MAIN]
+            .map(|branch| state.open_by_kim(branch, "Tidy", ""));
+        let fork = state.open_by_kim(BRANCH, "From a fork", "");
+        state.github.forks.insert(fork, "alex/infra".to_owned());
+        (elsewhere, fork, state.report("Broken"))
+    };
+    for number in elsewhere.into_iter().chain([fork, issue, 99]) {
+        assert_eq!(branch_of(&number.to_string()), None, "#{number}");
+    }
+    assert_eq!(branch_of("x"), None);
+
+    story.state().close(BRANCH);
+    assert_eq!(branch_of("1").as_deref(), Some(BRANCH), "a closed one has its branch still");
+}
+
+#[test]
+fn a_fork_that_is_gone_is_no_branch_of_the_bots() {
+    let story = Story::new(SignIn::Token);
+    story.propose();
+    // The published schema does not say that `head.repo` is null then.
+    let side =
+        |repo: serde_json::Value| serde_json::json!({"ref": BRANCH, "sha": "0".repeat(40), "repo": repo});
+    let pull = serde_json::json!({
+        "number": 1, "node_id": "PR_1", "html_url": "https://example.com/", "title": "Share", "state": "closed",
+        "updated_at": "2026-01-15T00:00:00Z", "head": side(serde_json::Value::Null),
+        "base": side(serde_json::json!({"full_name": INFRA})),
+    });
+    story.faulty(vec![("GET", "/pulls/1", Fault::Refuse(crate::world::forge::Reply::json(200, &pull)))]);
+    assert_eq!(story.done(story.contact().branch_of("1")).unwrap(), None);
+}
+
+#[test]
+fn a_branch_that_cannot_be_found_out_is_an_error() {
+    let story = Story::new(SignIn::Token);
+    story.propose();
+    let refused =
+        crate::world::forge::Reply::json(403, &serde_json::json!({"message": "Resource not accessible"}));
+    story.faulty(vec![("GET", "/pulls/1", Fault::Refuse(refused))]);
+    assert!(story.done(story.contact().branch_of("1")).is_err());
+}
+
+#[test]
+fn a_label_is_put_on_and_taken_off_and_the_others_stay() {
+    let story = Story::new(SignIn::Token);
+    story.propose();
+    let there = || -> Vec<String> { story.state().infra().requests[0].labels.iter().cloned().collect() };
+    let label = |on| story.done(story.contact().label("1", "slicewright/hold", on));
+    story.state().infra().requests[0].labels.insert("gpu".to_owned());
+    for _ in 0..2 {
+        label(true).unwrap();
+        assert_eq!(there(), ["gpu", "slicewright/hold"]);
+    }
+    for _ in 0..2 {
+        label(false).unwrap();
+        assert_eq!(there(), ["gpu"]);
+    }
+    // A person wrote it in their own way.
+    story.state().infra().requests[0].labels.insert("Slicewright/Hold".to_owned());
+    story.asked();
+    label(true).unwrap();
+    assert!(story.asked().iter().all(|line| line.method == "GET"), "it is on already");
+    label(false).unwrap();
+    assert_eq!(there(), ["gpu"]);
+
+    let refused = story.done(story.contact().label("99", "slicewright/hold", true)).unwrap_err();
+    assert!(matches!(refused, ForgeError::NotFound { .. }), "{refused}");
+    let issue = story.state().report("Broken").to_string();
+    let refused = story.done(story.contact().label(&issue, "slicewright/hold", true)).unwrap_err();
+    assert!(matches!(refused, ForgeError::NotFound { .. }), "an issue is no merge request: {refused}");
+}
+
+#[test]
+fn a_label_is_there_whatever_becomes_of_the_answer() {
+    let oops = || crate::world::forge::Reply::json(502, &serde_json::json!({"message": "oops"}));
+    for fault in [0, 1, 2, 3, 4] {
+        let fault = || match fault {
+            0 => Fault::Drop,
+            1 => Fault::DropAfter,
+            2 => Fault::Twice,
+            3 => Fault::Refuse(oops()),
+            _ => Fault::RefuseAfter(oops()),
+        };
+        let story = Story::new(SignIn::Token);
+        story.propose();
+        // The label itself is made first; that goes wrong too.
+        story.faulty(vec![
+            ("POST", "/repos/acme/infra/labels", fault()),
+            ("POST", "/issues/1/labels", fault()),
+        ]);
+        story.done(story.contact().label("1", "slicewright/hold", true)).unwrap();
+        assert!(story.state().infra().requests[0].labels.contains("slicewright/hold"));
+        story.faulty(vec![("DELETE", "/issues/1/labels", fault())]);
+        story.done(story.contact().label("1", "slicewright/hold", false)).unwrap();
+        assert!(story.state().infra().requests[0].labels.is_empty());
+    }
+}
+
+#[test]
 fn there_is_no_place_for_files() {
     let story = Story::new(SignIn::Token);
     assert_eq!(story.done(story.contact().attach("a.png", b"x")).unwrap(), None);

@@ -1,8 +1,9 @@
 //! What the bot sees: files, branches, pull requests, and what people did to them.
 
 use super::*;
+use crate::world::forge::faults::{Fault, Faults};
 use crate::world::forge::people::Merge;
-use crate::world::forge::state::{KIM, ROBIN};
+use crate::world::forge::state::{ALEX, KIM, ROBIN, Role, User};
 
 #[test]
 fn every_file_is_read_as_it_is_committed() {
@@ -201,6 +202,51 @@ fn approvals_count_for_the_head_that_was_seen() {
 }
 
 #[test]
+fn only_people_who_may_write_hold_the_branch_by_their_approval() {
+    let story = Story::new(SignIn::App);
+    let head = story.propose();
+    let approvals = || story.find().request.unwrap().approvals;
+    // Whoever can read may approve, and so may programs.
+    let (robot, stranger) = (901, 902);
+    {
+        let mut state = story.state();
+        for (id, login, is_bot) in [(robot, "other[bot]", true), (stranger, "passer-by", false)] {
+            let user = User { id, login: login.to_owned(), is_bot, ..state.users[&KIM].clone() };
+            state.users.insert(id, user);
+        }
+        state.infra().roles.insert(robot, Role::Write);
+        for user in [robot, stranger, ALEX] {
+            state.approve(BRANCH, user);
+        }
+    }
+    assert_eq!(approvals(), 0);
+    story.state().approve(BRANCH, KIM);
+    assert_eq!(approvals(), 1);
+
+    // A look at what did not change asks about nobody.
+    story.asked();
+    assert_eq!(approvals(), 1);
+    let asked = story.asked().into_iter().filter(|line| line.path.contains("/permission"));
+    assert_eq!(asked.count(), 0);
+    // Nor does one where nobody approves the head.
+    story.publish(Some(&head), "gpu: 0.25\n").unwrap();
+    story.asked();
+    assert_eq!(approvals(), 0);
+    assert!(!story.asked().iter().any(|line| line.path.contains("/permission")));
+}
+
+#[test]
+fn an_approval_by_whom_nobody_knows_holds_the_branch() {
+    let story = Story::new(SignIn::Token);
+    story.propose();
+    story.state().approve(BRANCH, ALEX);
+    let refused = crate::world::forge::Reply::json(403, &serde_json::json!({"message": "Forbidden"}));
+    let faults = Faults::planned(vec![("GET", "/permission", Fault::Refuse(refused))]);
+    story.forge.set_faults(Some(faults));
+    assert_eq!(story.find().request.unwrap().approvals, 1);
+}
+
+#[test]
 fn what_keeps_the_branch_from_moving_is_said() {
     let story = Story::new(SignIn::Token);
     story.propose();
@@ -264,12 +310,14 @@ fn the_bots_request_is_found_among_many() {
 }
 
 #[test]
-fn the_bots_request_is_its_own_under_its_former_name() {
+fn the_bots_request_is_its_own_whatever_its_account_was() {
     let mut story = Story::new(SignIn::Token);
     story.propose();
+    story.done(story.bot.show_board("GPU pools", "One pool.")).unwrap();
     story.state().users.get_mut(&BOT).unwrap().login = "another-bot".to_owned();
     story.restart(|_, _| {});
-    assert!(story.find().request.unwrap().by_bot, "the number of the account is the same");
+    let is_own = |story: &Story| story.find().request.unwrap().by_bot;
+    assert!(is_own(&story), "the number of the account is the same");
     {
         // Another account, whose predecessor opened it.
         let mut state = story.state();
@@ -277,10 +325,32 @@ fn the_bots_request_is_its_own_under_its_former_name() {
         (new.id, new.login) = (901, "third-bot".to_owned());
         state.users.insert(901, new);
         state.tokens.insert(TOKEN.to_owned(), 901);
-        state.infra().roles.insert(901, crate::world::forge::state::Role::Write);
+        state.infra().roles.insert(901, Role::Write);
     }
     story.restart(|_, _| {});
-    assert!(!story.find().request.unwrap().by_bot);
+    assert!(!is_own(&story));
+    // Whoever takes a person's name that was given up is not the bot.
     story.restart(|settings, _| settings.former_logins = vec!["Another-Bot".to_owned()]);
+    assert!(!is_own(&story));
+    story.restart(|settings, _| settings.former_ids = vec![BOT, 4_711]);
+    assert!(is_own(&story));
+    story.done(story.bot.show_board("GPU pools", "Two pools.")).unwrap();
+    let boards: Vec<_> = story.state().infra().issues.iter().map(|issue| issue.body.clone()).collect();
+    assert!(boards.len() == 1 && boards[0].contains("Two pools."), "{boards:?}");
+}
+
+#[test]
+fn the_request_of_an_app_is_known_by_the_apps_name() {
+    let mut story = Story::new(SignIn::App);
+    story.propose();
+    {
+        let mut state = story.state();
+        let mut old = state.users[&BOT].clone();
+        (old.id, old.login) = (901, "older[bot]".to_owned());
+        state.users.insert(901, old);
+        state.request_of(BRANCH).author = 901;
+    }
+    assert!(!story.find().request.unwrap().by_bot);
+    story.restart(|settings, _| settings.former_logins = vec!["Older[bot]".to_owned()]);
     assert!(story.find().request.unwrap().by_bot);
 }

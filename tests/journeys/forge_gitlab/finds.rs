@@ -1,8 +1,10 @@
 //! What is there of a proposal, whatever people did.
 
-use super::story::{BRANCH, Story, noting, text};
+use serde_json::json;
+
+use super::story::{BRANCH, Story, noting, reply, text};
 use crate::world::forge::people::Merge;
-use crate::world::forge::state::{BOT, KIM, ROBIN, RequestState};
+use crate::world::forge::state::{BOT, KIM, ROBIN, RequestState, Role, User};
 use crate::world::repo::MAIN;
 
 #[test]
@@ -109,6 +111,40 @@ fn approvals_holds_and_drafts_are_seen() {
     assert_eq!((shown().title.as_str(), shown().draft), ("Share", true));
     story.forge.state().request_of(BRANCH).target = "release".into();
     assert_eq!(shown().base_branch.as_deref(), Some("release"));
+}
+
+#[test]
+fn an_approval_by_a_program_holds_nothing_back() {
+    let story = Story::new();
+    story.propose();
+    let robot = 901;
+    {
+        let mut state = story.forge.state();
+        let login = "project_7_bot_1f".to_owned();
+        let user = User { id: robot, login, is_bot: true, ..state.users[&KIM].clone() };
+        state.users.insert(robot, user);
+        state.infra().roles.insert(robot, Role::Write);
+        state.approve(BRANCH, robot);
+    }
+    let approvals = || story.find().request.unwrap().approvals;
+    assert_eq!(approvals(), 0);
+    story.forge.state().approve(BRANCH, KIM);
+    assert_eq!(approvals(), 1);
+    // Each account is looked at once.
+    story.forge.take_log();
+    assert_eq!(approvals(), 1);
+    assert!(!story.forge.take_log().iter().any(|line| line.path.contains("/users/")));
+}
+
+#[test]
+fn an_approval_by_whom_nobody_knows_holds_the_branch() {
+    for status in [403, 404] {
+        let story = Story::new();
+        story.propose();
+        story.forge.state().approve(BRANCH, KIM);
+        story.faults(vec![("GET", "/users/12", reply(status, &json!({"message": "no"})))]);
+        assert_eq!(story.find().request.unwrap().approvals, 1, "{status}");
+    }
 }
 
 /// runatlantis/atlantis#4276: a merge request that GitLab had not worked out yet was given up on.
@@ -274,14 +310,33 @@ fn a_program_that_was_stopped_before_the_text_knows_its_head_from_gitlabs_own_no
 }
 
 #[test]
-fn a_former_name_of_the_bot_is_its_own() {
+fn the_bots_request_is_its_own_whatever_its_account_was() {
     let story = Story::new();
     story.forge.state().infra().git.commit_as_human(BRANCH, &[("apps/a.yaml", "gpu: 0\n")], "Share");
     story.forge.state().open_by_kim(BRANCH, "Share", "");
     assert!(!story.find().request.unwrap().by_bot);
-    let mut settings = super::story::settings(&story.forge, &story.token);
-    settings.former_logins = vec!["kim".into()];
-    let bot = slicewright::forge::connect(&settings, super::story::target("acme/infra")).unwrap();
-    let main = story.wait(bot.head()).unwrap();
-    assert!(story.wait(bot.find(BRANCH, &main)).unwrap().request.unwrap().by_bot);
+    let bot = |ids: &[u64], logins: &[&str]| {
+        let mut settings = super::story::settings(&story.forge, &story.token);
+        settings.former_ids = ids.to_vec();
+        settings.former_logins = logins.iter().map(|login| (*login).to_owned()).collect();
+        slicewright::forge::connect(&settings, super::story::target("acme/infra")).unwrap()
+    };
+    let main = story.main();
+    let is_own = |ids: &[u64], logins: &[&str]| {
+        story.wait(bot(ids, logins).find(BRANCH, &main)).unwrap().request.unwrap().by_bot
+    };
+    assert!(!is_own(&[], &["kim"]), "whoever takes a person's name that was given up is not the bot");
+    assert!(is_own(&[KIM], &[]));
+    story.forge.state().users.get_mut(&KIM).unwrap().is_bot = true;
+    assert!(is_own(&[], &["Kim"]), "the account of an access token");
+
+    // The dashboard of an earlier account is written on, whatever it is known by.
+    story.wait(story.bot.show_board("GPU pools", "One pool.")).unwrap();
+    story.forge.state().infra().issues[0].author = KIM;
+    for (ids, logins) in [(&[KIM, 4_711][..], &[][..]), (&[], &["kim"]), (&[KIM], &["kim"])] {
+        story.wait(bot(ids, logins).show_board("GPU pools", "Two pools.")).unwrap();
+        let mut state = story.forge.state();
+        let boards: Vec<_> = state.infra().issues.iter().map(|issue| (&issue.body, issue.open)).collect();
+        assert!(boards.len() == 1 && boards[0].0.contains("Two pools.") && boards[0].1, "{boards:?}");
+    }
 }

@@ -7,6 +7,7 @@ use slicewright::forge::{ForgeError, Topic};
 use super::story::{BRANCH, Story, reply};
 use crate::world::forge::faults::{Fault, Faults};
 use crate::world::forge::state::{ALEX, BOT, Comment, KIM, ROBIN, Role};
+use crate::world::repo::MAIN;
 
 impl Story {
     pub(super) fn contact(&self) -> &dyn Contact {
@@ -182,6 +183,99 @@ fn a_question_is_answered_once_whatever_becomes_of_the_answer() {
         let said = story.said();
         assert_eq!(said[0], "<!-- slicewright-reply:4711 -->\nI did.");
         assert_eq!(said.len(), 2, "{said:?}");
+    }
+}
+
+#[test]
+fn a_number_leads_to_a_branch_of_the_bots_and_to_no_other() {
+    let story = Story::new();
+    story.propose();
+    let branch_of = |number: &str| story.wait(story.contact().branch_of(number)).unwrap();
+    assert_eq!(branch_of("1").as_deref(), Some(BRANCH));
+    story.forge.take_log();
+    assert_eq!(branch_of("1").as_deref(), Some(BRANCH));
+    let asked: Vec<_> = story.forge.take_log().into_iter().map(|line| (line.method, line.status)).collect();
+    assert_eq!(asked, [("GET".to_owned(), 304)], "one read, for news only");
+
+    let others = {
+        let mut state = story.forge.state();
+        let others = ["kim/topic", "slicewright", "slicewrights/dc1", MAIN, BRANCH]
+            .map(|branch| state.open_by_kim(branch, "Tidy", ""));
+        state.infra().requests.last_mut().unwrap().fork = Some(4_711);
+        others
+    };
+    for number in others.into_iter().chain([99]) {
+        assert_eq!(branch_of(&number.to_string()), None, "!{number}");
+    }
+    assert_eq!(branch_of("x"), None);
+
+    story.forge.state().close(BRANCH);
+    assert_eq!(branch_of("1").as_deref(), Some(BRANCH), "a closed one has its branch still");
+}
+
+#[test]
+fn a_fork_that_is_gone_is_no_branch_of_the_bots() {
+    let story = Story::new();
+    story.propose();
+    // GitLab's own schema does not say that the number of the project is null then.
+    let gone = json!({"iid": 1, "title": "Share", "state": "closed", "target_branch": MAIN, "source_branch": BRANCH,
+        "source_project_id": null});
+    story.faults(vec![("GET", "/merge_requests/1", reply(200, &gone))]);
+    assert_eq!(story.wait(story.contact().branch_of("1")).unwrap(), None);
+    story.faults(vec![("GET", "/merge_requests/1", reply(403, &json!({"message": "403 Forbidden"})))]);
+    assert!(story.wait(story.contact().branch_of("1")).is_err());
+}
+
+#[test]
+fn a_label_is_put_on_and_taken_off_and_the_others_stay() {
+    let story = Story::new();
+    story.propose();
+    let there =
+        || -> Vec<String> { story.forge.state().infra().requests[0].labels.iter().cloned().collect() };
+    let label = |on| story.wait(story.contact().label("1", "slicewright/hold", on));
+    story.forge.state().infra().requests[0].labels.insert("gpu".to_owned());
+    for _ in 0..2 {
+        label(true).unwrap();
+        assert_eq!(there(), ["gpu", "slicewright/hold"]);
+    }
+    for _ in 0..2 {
+        label(false).unwrap();
+        assert_eq!(there(), ["gpu"]);
+    }
+    // People wrote it in their own way; GitLab tells labels apart by their case.
+    let spellings = ["SLICEWRIGHT/HOLD", "Slicewright/Hold"];
+    story.forge.state().infra().requests[0].labels.extend(spellings.map(str::to_owned));
+    story.writes();
+    label(true).unwrap();
+    assert_eq!(story.writes(), [""; 0], "it is on already");
+    label(false).unwrap();
+    assert_eq!(there(), ["gpu"]);
+
+    let refused = story.wait(story.contact().label("1", "a,b", true)).unwrap_err();
+    assert!(refused.to_string().contains("has a comma"), "{refused}");
+    let refused = story.wait(story.contact().label("99", "a", true)).unwrap_err();
+    assert!(matches!(refused, ForgeError::NotFound { .. }), "{refused}");
+    assert_eq!(there(), ["gpu"]);
+}
+
+#[test]
+fn a_label_is_there_or_the_caller_is_told() {
+    let story = Story::new();
+    story.propose();
+    let oops = || crate::world::forge::Reply::json(502, &json!({"message": "oops"}));
+    for (arrives, fault) in [
+        (true, Fault::DropAfter),
+        (true, Fault::RefuseAfter(oops())),
+        (true, Fault::Twice),
+        (false, Fault::Drop),
+        (false, Fault::Refuse(oops())),
+    ] {
+        story.faults(vec![("PUT", "/merge_requests/1", fault)]);
+        let put = story.wait(story.contact().label("1", "slicewright/hold", true));
+        assert_eq!(put.is_ok(), arrives);
+        let is_on = story.forge.state().infra().requests[0].labels.contains("slicewright/hold");
+        assert_eq!(is_on, arrives);
+        story.forge.state().infra().requests[0].labels.clear();
     }
 }
 

@@ -1,6 +1,6 @@
 //! What people do on a forge, through its pages rather than its API.
 
-use super::state::{Comment, KIM, Request, RequestState, State};
+use super::state::{Comment, Issue, KIM, Request, RequestState, State};
 use crate::world::repo::MAIN;
 
 /// How a person merges.
@@ -83,6 +83,16 @@ impl State {
     /// Presses the button that merges the base branch into the proposal's.
     pub(crate) fn update_branch(&mut self, branch: &str) {
         self.infra().git.update_from_main(branch);
+    }
+
+    /// Kim opens an issue; returns its number.
+    pub(crate) fn report(&mut self, title: &str) -> u64 {
+        let now = self.tick();
+        let number = self.infra().next_number();
+        let (title, body) = (title.to_owned(), String::new());
+        let issue = Issue { number, title, body, author: KIM, open: true, created: now, updated: now };
+        self.infra().issues.push(issue);
+        number
     }
 
     /// Kim opens a merge request from a branch, with a text of theirs.

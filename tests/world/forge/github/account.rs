@@ -149,8 +149,8 @@ pub(super) fn own_user(who: &User) -> Reply {
     }
 }
 
-pub(super) fn user(state: &State, login: &str) -> Reply {
-    match state.user_named(login) {
+pub(super) fn user(user: Option<&User>) -> Reply {
+    match user {
         None => not_found(),
         Some(user) => Reply::json(200, &shaped("public-user", shown_user(user))),
     }

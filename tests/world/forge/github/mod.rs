@@ -174,7 +174,11 @@ fn signed_in(state: &mut State, name: &str, parameters: &[String], call: &Call) 
     };
     match name {
         "GET /user" => return account::own_user(&who),
-        "GET /users/{username}" => return account::user(state, &parameters[0]),
+        "GET /users/{username}" => return account::user(state.user_named(&parameters[0])),
+        "GET /user/{account_id}" => {
+            let known = parameters[0].parse().ok().and_then(|id: u64| state.users.get(&id));
+            return account::user(known);
+        }
         _ => {}
     }
     let path = format!("{}/{}", parameters[0], parameters[1]);

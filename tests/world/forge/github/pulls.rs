@@ -316,8 +316,10 @@ fn label(state: &mut State, path: &str, number: u64, call: &Call) -> Reply {
 fn unlabel(state: &mut State, path: &str, number: u64, name: &str) -> Reply {
     let repository = state.repositories.get_mut(path).expect("it was looked at");
     let request = repository.request_mut(number).expect("it was looked at");
-    if !request.labels.remove(name) {
-        return not_found();
+    let n_before = request.labels.len();
+    request.labels.retain(|known| !known.eq_ignore_ascii_case(name));
+    if request.labels.len() == n_before {
+        return Reply::json(404, &json!({"message": "Label does not exist"}));
     }
     Reply::json(200, &request.labels.iter().map(|name| shown_label(name)).collect())
 }
