@@ -1,7 +1,8 @@
 //! Slicewright: finds workloads that hold a whole GPU and use a slice of it, and proposes the change.
 //!
 //! Modules in reading order: `settings` says what may be configured, the adapters `prometheus`, `infra`, `render` and
-//! `forge` reach the world, `store` remembers, `engine` joins them with the decisions of `slicewright-core`, `cli` starts it.
+//! `forge` reach the world, `store` remembers, `engine` joins them with the decisions of `slicewright-core`, `server` and `cli`
+//! start it.
 
 pub mod settings;
 
@@ -16,5 +17,7 @@ pub mod forge;
 pub mod store;
 
 pub mod engine;
+
+pub mod server;
 
 pub mod cli;

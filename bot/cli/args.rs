@@ -28,6 +28,7 @@ Examples:
   slicewright explain search/ranker --config slicewright.yaml
   slicewright record --config slicewright.yaml --to run.slicewright
   slicewright replay run.slicewright --output markdown
+  slicewright serve --config slicewright.yaml           webhooks, commands in comments, a schedule, pages
 
 Exit codes: 0 done or nothing to do, 1 error, 2 wrong usage, 3 findings (with --fail-on findings)";
 
@@ -43,6 +44,12 @@ pub enum Command {
   slicewright propose --config slicewright.yaml --cluster dc1 --pool a100-40gb
   slicewright propose --config slicewright.yaml --output json --fail-on findings")]
     Propose(ProposeArgs),
+    /// Run as a server: deliveries of webhooks, commands in comments, a schedule, pages.
+    #[command(after_help = "Example:\n  slicewright serve --config slicewright.yaml
+
+The section `server:` of the configuration says where it listens and what forges sign with. SIGHUP reads it again,
+SIGTERM ends the server when the jobs in work are done.")]
+    Serve(ServeArgs),
     /// Run as `propose --dry-run` does, and save all that was read in one file.
     #[command(after_help = "Example:\n  slicewright record --config slicewright.yaml --to run.slicewright")]
     Record(RecordArgs),
@@ -104,6 +111,30 @@ pub struct DemoArgs {
     /// Folder for the demo's repository and merge requests; made anew when it is the demo's own.
     #[arg(long, default_value = "slicewright-demo")]
     pub folder: PathBuf,
+}
+
+/// `serve`
+#[derive(Clone, Debug, clap::Args)]
+pub struct ServeArgs {
+    /// Configuration file; see config/example.yaml for every setting.
+    #[arg(short, long, env = "SLICEWRIGHT_CONFIG", default_value = "slicewright.yaml")]
+    pub config: PathBuf,
+    /// Moment that every look is made at, instead of the present: for metrics of the past, RFC 3339.
+    #[arg(long, value_name = "MOMENT", hide = true)]
+    pub at: Option<Timestamp>,
+    /// How the log is written.
+    #[arg(long, value_enum, default_value_t)]
+    pub log_format: LogFormat,
+}
+
+/// How the log is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line, with the numbers of requests and deliveries.
+    Json,
 }
 
 /// `propose`

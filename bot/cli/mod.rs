@@ -14,6 +14,8 @@ mod record;
 
 mod replay;
 
+mod serve;
+
 mod explain;
 
 mod doctor;
@@ -50,6 +52,7 @@ pub async fn run(args: Args) -> ExitCode {
         Command::Replay(args) => replay::run(&args, &mut out).await,
         Command::Explain(args) => explain::run(&args, &mut out).await,
         Command::Doctor(args) => doctor::run(&args, &mut out).await,
+        Command::Serve(args) => serve::run(&args, &mut out).await,
         Command::Catalog(args) => catalog::run(&args, &mut out),
         Command::Schema => out.line(&json::schema()).map(|()| DONE),
     };

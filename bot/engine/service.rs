@@ -6,6 +6,8 @@
 
 mod job;
 
+mod pages;
+
 mod receive;
 
 mod schedule;
@@ -15,6 +17,8 @@ mod work;
 mod shown;
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use anyhow::Context as _;
@@ -27,7 +31,8 @@ use crate::forge::webhook::Secrets;
 use crate::store::Store;
 
 pub use job::Urgency;
-pub use receive::{Received, Refused, most_bytes};
+pub use pages::{problem_page, style};
+pub use receive::{Reason, Received, Refused, most_bytes};
 pub use shown::{Health, PoolShown, Shown};
 pub use work::Worked;
 
@@ -41,6 +46,8 @@ pub struct Service {
     news: watch::Sender<()>,
     /// Moment that looks are made at, instead of the present: for metrics of the past.
     look_at: Option<Timestamp>,
+    /// Held as long as the server runs: a file is for one server.
+    _lock: Option<File>,
 }
 
 /// What one forge may send.
@@ -57,8 +64,15 @@ impl Service {
     /// When the memory cannot be opened or a secret is not there.
     pub async fn open(engine: Engine, look_at: Option<Timestamp>) -> anyhow::Result<Self> {
         let hooks = hooks(&engine)?;
-        let store = Store::open(&engine.settings().server.store).await.context("cannot open the store")?;
+        let settings = &engine.settings().server.store;
+        let lock = settings.path.as_deref().map(lock).transpose()?;
+        let store = Store::open(settings).await.context("cannot open the store")?;
+        if lock.is_some() {
+            // Whoever worked here before is gone.
+            store.end_leases().await.context("cannot write into the store")?;
+        }
         Ok(Self {
+            _lock: lock,
             engine: RwLock::new(Arc::new(engine)),
             hooks: RwLock::new(hooks),
             store,
@@ -92,6 +106,20 @@ impl Service {
     pub async fn close(&self) {
         self.store.close().await;
     }
+}
+
+/// Keeps other servers away from a database that is a file.
+fn lock(path: &Path) -> anyhow::Result<File> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    let shown = path.display();
+    let file = File::create(&name).with_context(|| format!("cannot make `{shown}.lock`"))?;
+    file.try_lock().with_context(|| {
+        format!(
+            "another server uses `{shown}`: give this one another file, or PostgreSQL to both (`server.store.url_file`)"
+        )
+    })?;
+    Ok(file)
 }
 
 fn hooks(engine: &Engine) -> anyhow::Result<BTreeMap<String, Hook>> {

@@ -70,6 +70,11 @@ impl Settings {
         [self.token_file.as_mut(), self.ca_file.as_mut(), key].into_iter().flatten().collect()
     }
 
+    /// Its hooks may bring a secret token as it is, in place of a signature.
+    pub fn sends_tokens(&self) -> bool {
+        self.kind == RemoteKind::GitLab
+    }
+
     /// How long one request may take.
     pub fn timeout(&self) -> std::time::Duration {
         std::time::Duration::from_secs(self.timeout_seconds.unwrap_or(30).clamp(1, 600))

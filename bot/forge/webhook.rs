@@ -80,6 +80,8 @@ pub enum What {
     },
     /// A comment on a merge request is gone.
     CommentGone {
+        /// The merge request's number.
+        request: String,
         /// What the forge called it.
         comment: String,
     },

@@ -10,6 +10,7 @@ mod diff;
 mod escape;
 mod evidence;
 mod explain;
+mod html;
 mod page;
 mod reply;
 mod rows;
@@ -26,6 +27,7 @@ use std::collections::BTreeMap;
 
 pub use answer::{Answer, Brief, Explained};
 pub use board::{Board, BoardProblem, BoardRow};
+pub use html::{HtmlPage, STYLE, html};
 use jiff::Timestamp;
 pub use reply::Reply;
 use serde::{Deserialize, Serialize};

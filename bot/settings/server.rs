@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::cron::Moment;
 use super::service::{SecretError, SecretPlace};
-use crate::forge::settings::RemoteKind;
+use crate::forge::settings::Settings as ForgeSettings;
 use crate::store::settings::Settings as StoreSettings;
 
 /// Longest a random delay may be that a look waits, so that many clusters do not ask at once.
@@ -36,6 +36,8 @@ pub struct ServerSettings {
     pub workers: Option<u32>,
     /// Commands that one person may give in an hour. Default 10.
     pub commands_per_hour: Option<u32>,
+    /// Seconds for which a server that is gone holds its jobs up, on PostgreSQL. Default 60.
+    pub lease_seconds: Option<u32>,
     /// Who may read its pages.
     pub pages: PagesSettings,
 }
@@ -149,6 +151,11 @@ impl ServerSettings {
         self.commands_per_hour.unwrap_or(10)
     }
 
+    /// How long a job is somebody's who says nothing.
+    pub fn lease(&self) -> Duration {
+        Duration::from_secs(u64::from(self.lease_seconds.unwrap_or(60)))
+    }
+
     /// Every file that is named here, to be made absolute.
     pub(super) fn files_mut(&mut self) -> Vec<&mut PathBuf> {
         let mut files: Vec<&mut PathBuf> = Vec::new();
@@ -164,12 +171,11 @@ impl ServerSettings {
         files
     }
 
-    /// The first value that cannot be meant, as setting and what is wrong with it. `forges` are the names that there are,
-    /// with what speaks there.
+    /// The first value that cannot be meant, as setting and what is wrong with it. `forges` are those that there are.
     ///
     /// # Errors
     /// A hook without a secret, a schedule that is none.
-    pub(super) fn check(&self, forges: &[(&str, RemoteKind)]) -> Result<(), (String, String)> {
+    pub(super) fn check(&self, forges: &[ForgeSettings]) -> Result<(), (String, String)> {
         let wrong = |setting: String, problem: &str| Err((setting, problem.to_owned()));
         if self.listen().parse::<std::net::SocketAddr>().is_err() {
             return wrong(
@@ -185,7 +191,7 @@ impl ServerSettings {
         let mut names = BTreeSet::new();
         for (n, hook) in self.hooks.iter().enumerate() {
             let at = |field: &str| format!("hooks[{n}].{field}");
-            let Some((_, kind)) = forges.iter().find(|(name, _)| *name == hook.forge) else {
+            let Some(forge) = forges.iter().find(|forge| forge.name == hook.forge) else {
                 return wrong(at("forge"), "is none of `forges`");
             };
             if !names.insert(&hook.forge) {
@@ -197,7 +203,7 @@ impl ServerSettings {
                     "give at least one: without a secret anybody could send deliveries",
                 );
             }
-            if *kind == RemoteKind::GitHub && !hook.tokens.is_empty() {
+            if !forge.sends_tokens() && !hook.tokens.is_empty() {
                 return wrong(at("tokens"), "are for GitLab: GitHub signs, with one of `secrets`");
             }
             let mut places = hook.secrets.iter().chain(&hook.tokens);
@@ -216,6 +222,9 @@ impl ServerSettings {
         }
         if !(1..=1_000).contains(&self.commands_per_hour()) {
             return wrong("commands_per_hour".into(), "must be between 1 and 1000");
+        }
+        if !(5..=3_600).contains(&self.lease().as_secs()) {
+            return wrong("lease_seconds".into(), "must be between 5 and 3600");
         }
         if self.pages.user.is_some() != self.pages.password_file.is_some() {
             return wrong(
@@ -265,7 +274,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_meant_is_refused_by_name() {
-        let forges = [("github", RemoteKind::GitHub), ("gitlab", RemoteKind::GitLab)];
+        let forges: [ForgeSettings; 2] = ["{name: github}", "{name: gitlab, kind: gitlab}"]
+            .map(|text| serde_saphyr::from_str(text).unwrap());
         let place = || SecretPlace { env: Some("S".into()), file: None };
         let hook = |forge: &str, secrets: Vec<SecretPlace>, tokens: Vec<SecretPlace>| ServerSettings {
             hooks: vec![HookSettings { forge: forge.into(), secrets, tokens }],

@@ -447,8 +447,7 @@ impl ServiceSettings {
                 return wrong(&format!("forges[{i}].name"), &format!("`{}` is named twice", forge.name));
             }
         }
-        let forges: Vec<_> = self.forges.iter().map(|forge| (forge.name.as_str(), forge.kind)).collect();
-        if let Err((at, problem)) = self.server.check(&forges) {
+        if let Err((at, problem)) = self.server.check(&self.forges) {
             return wrong(&format!("server.{at}"), &problem);
         }
         let named = |c: char| c.is_ascii_alphanumeric() || c == '-';

@@ -145,6 +145,16 @@ impl Store {
         Ok(n > 0)
     }
 
+    /// Ends every lease: nobody works on anything. For a store that nobody else uses, when its server starts.
+    ///
+    /// # Errors
+    /// When the database is not available.
+    pub async fn end_leases(&self) -> Result<(), StoreError> {
+        let mut session = self.write("end the leases").await?;
+        session.run("UPDATE lanes SET until = 0", &[]).await?;
+        session.commit().await
+    }
+
     /// It is done. `false`: somebody else took it meanwhile, or it is over already.
     ///
     /// # Errors

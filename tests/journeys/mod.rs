@@ -19,6 +19,8 @@ mod life;
 
 mod commands;
 
+mod served;
+
 mod settings;
 
 mod offline;

@@ -21,6 +21,8 @@ pub(crate) mod emulate;
 
 pub(crate) mod deliveries;
 
+pub(crate) mod served;
+
 pub(crate) mod kubernetes;
 
 pub(crate) mod nvidia;

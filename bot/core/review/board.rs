@@ -91,7 +91,8 @@ pub fn section(standing: &Standing<'_>) -> Section {
         Action::RecordMerged { .. } => Section::Merged,
         Action::RecordDeclined { .. } => Section::Declined,
         Action::Leave { .. } if standing.misconfigured => Section::Problems,
-        Action::Leave { .. } if standing.was_open => Section::Open,
+        // Declined by a comment it waits for somebody to close it.
+        Action::Leave { .. } if standing.was_open && standing.state != Some(State::Declined) => Section::Open,
         Action::Leave { .. } => match standing.state {
             Some(State::Declined) => Section::Declined,
             Some(State::Merged) => Section::Merged,
@@ -116,6 +117,7 @@ mod tests {
         assert_eq!(section(&Standing { was_open: true, misconfigured: true, ..standing }), Section::Problems);
         let declined = Standing { state: Some(State::Declined), has_plan: true, ..standing };
         assert_eq!(section(&declined), Section::Declined);
+        assert_eq!(section(&Standing { was_open: true, ..declined }), Section::Declined);
         assert_eq!(section(&Standing { state: Some(State::Merged), ..standing }), Section::Merged);
         assert_eq!(section(&Standing { state: Some(State::Withdrawn), ..standing }), Section::Nothing);
         let edited = Action::StopEdited { commits: vec![], reason: "r".into(), way_back: "w".into() };

@@ -87,8 +87,8 @@ impl Job {
     /// As it goes into the queue, after `wait`. `place` is the repository of a look.
     pub(super) fn queued(&self, place: &str, now: Timestamp, wait: SignedDuration) -> NewJob {
         let (lane, topic, priority) = match self {
-            // A comment is heard at once, whatever else is done in its repository.
-            Self::Hear(said) => (hearing(&said.place, &said.comment), Some(topic(&said.comment)), 0),
+            // Comments on one merge request are heard in their order, whatever else is done in the repository.
+            Self::Hear(said) => (hearing(&said.place, &said.request), Some(topic(&said.comment)), 0),
             Self::Obey(said) => (writing(&said.place), Some(topic(&said.comment)), 0),
             Self::Glance { place, branch } => (format!("glance:{place}:{branch}"), Some("glance".into()), 0),
             Self::Look { cluster } => (writing(place), Some(format!("look:{cluster}")), 5),
@@ -106,9 +106,9 @@ impl Job {
     }
 }
 
-/// Where a comment waits to be heard.
-pub(super) fn hearing(place: &str, comment: &str) -> String {
-    format!("hear:{place}:{comment}")
+/// Where the comments on a merge request wait to be heard.
+pub(super) fn hearing(place: &str, request: &str) -> String {
+    format!("hear:{place}:{request}")
 }
 
 /// Where all that writes to a repository waits for its turn.

@@ -55,6 +55,34 @@ pub enum Refused {
     Unavailable(#[source] StoreError),
 }
 
+/// What whoever sent a delivery that was not taken can do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Another address.
+    Unknown,
+    /// Something is missing, or cannot be read.
+    Incomplete,
+    /// Another content type.
+    ContentType,
+    /// Sign it, with the secret of now.
+    Unproven,
+    /// Send it again.
+    Unavailable,
+}
+
+impl Refused {
+    /// What can be done about it.
+    pub fn reason(&self) -> Reason {
+        match self {
+            Self::Unknown => Reason::Unknown,
+            Self::Rejected(Rejected::ContentType) => Reason::ContentType,
+            Self::Rejected(Rejected::Signature | Rejected::Stale) => Reason::Unproven,
+            Self::Rejected(Rejected::Header(_) | Rejected::Malformed) => Reason::Incomplete,
+            Self::Unavailable(_) => Reason::Unavailable,
+        }
+    }
+}
+
 impl Service {
     /// Looks at the headers of a delivery to `/hooks/<kind>/<name>` alone: what they refuse costs no reading.
     ///
@@ -87,8 +115,8 @@ impl Service {
         let jobs = match &delivery.news {
             News::Event(event) => match follows(&engine, name, event, now) {
                 Follows::Jobs(jobs) => jobs,
-                Follows::Gone { place, comment } => {
-                    self.forget(&place, &comment).await.map_err(Refused::Unavailable)?;
+                Follows::Gone { place, request, comment } => {
+                    self.forget(&place, &request, &comment).await.map_err(Refused::Unavailable)?;
                     Vec::new()
                 }
                 Follows::Nothing(why) => return Ok(Received::Nothing(why)),
@@ -110,8 +138,8 @@ impl Service {
     }
 
     /// A comment is gone: what it asked for is not done, unless it is being done.
-    async fn forget(&self, place: &str, comment: &str) -> Result<(), StoreError> {
-        self.store.cancel(&hearing(place, comment), &topic(comment)).await?;
+    async fn forget(&self, place: &str, request: &str, comment: &str) -> Result<(), StoreError> {
+        self.store.cancel(&hearing(place, request), &topic(comment)).await?;
         self.store.cancel(&writing(place), &topic(comment)).await?;
         Ok(())
     }
@@ -128,7 +156,7 @@ fn slug(kind: RemoteKind) -> &'static str {
 /// What follows from an event.
 enum Follows {
     Jobs(Vec<NewJob>),
-    Gone { place: String, comment: String },
+    Gone { place: String, request: String, comment: String },
     Nothing(&'static str),
 }
 
@@ -165,7 +193,9 @@ fn follows(engine: &Engine, forge: &str, event: &Event, now: Timestamp) -> Follo
             };
             Follows::Jobs(vec![Job::Hear(said).queued(&place, now, SignedDuration::ZERO)])
         }
-        What::CommentGone { comment } => Follows::Gone { place, comment: comment.clone() },
+        What::CommentGone { request, comment } => {
+            Follows::Gone { place, request: request.clone(), comment: comment.clone() }
+        }
         What::Request { branch: Some(branch), .. } | What::Push { branch } if is_own(branch) => {
             let glance = Job::Glance { place: place.clone(), branch: branch.clone() };
             Follows::Jobs(vec![glance.queued(&place, now, SETTLE)])

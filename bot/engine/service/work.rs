@@ -1,7 +1,5 @@
 //! The jobs of the queue, one at a time in each repository.
 
-use std::time::Duration;
-
 use anyhow::Context as _;
 use jiff::{SignedDuration, Timestamp};
 
@@ -16,12 +14,6 @@ use crate::store::StoreError;
 use crate::store::commands::CommandNote;
 use crate::store::leases::Job as Leased;
 use crate::store::runs::RunNote;
-
-/// How long a job is somebody's who says nothing. A server that is gone holds its jobs up for so long.
-const LEASE: SignedDuration = SignedDuration::from_secs(60);
-
-/// How often whoever works says that it does.
-const RENEW: Duration = Duration::from_secs(20);
 
 /// How often a job is tried.
 const MOST_ATTEMPTS: u32 = 6;
@@ -58,7 +50,7 @@ impl Service {
     /// When the queue cannot be asked.
     pub async fn work(&self, worker: &str, urgency: Urgency) -> Result<Worked, StoreError> {
         let kinds = urgency.kinds();
-        let Some(leased) = self.store.claim(worker, Timestamp::now(), LEASE, kinds).await? else {
+        let Some(leased) = self.store.claim(worker, Timestamp::now(), self.lease(), kinds).await? else {
             return Ok(Worked::Nothing { until: self.store.next_due(kinds).await? });
         };
         let done = tokio::select! {
@@ -96,17 +88,22 @@ impl Service {
         }
     }
 
+    fn lease(&self) -> SignedDuration {
+        let lease = self.engine().settings().server.lease();
+        SignedDuration::try_from(lease).unwrap_or(SignedDuration::from_mins(1))
+    }
+
     /// Says now and then that somebody works on the job; returns when it is somebody else's.
     async fn hold(&self, leased: &Leased) {
-        let mut last = Timestamp::now();
+        let (lease, mut last) = (self.lease(), Timestamp::now());
         loop {
-            tokio::time::sleep(RENEW).await;
+            tokio::time::sleep(lease.unsigned_abs() / 3).await;
             let now = Timestamp::now();
-            match self.store.renew(leased, now, LEASE).await {
+            match self.store.renew(leased, now, lease).await {
                 Ok(true) => last = now,
                 Ok(false) => return,
                 // Without the database nobody else can take it either, until the lease is over.
-                Err(error) if now.duration_since(last) < LEASE => {
+                Err(error) if now.duration_since(last) < lease => {
                     tracing::warn!("cannot hold a job: {error}")
                 }
                 Err(_) => return,

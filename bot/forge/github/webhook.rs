@@ -30,13 +30,14 @@ fn comment(said: &Value) -> Result<What, &'static str> {
     }
     let (comment, user) = (&said["comment"], &said["comment"]["user"]);
     let id = comment["id"].as_u64().ok_or(LACKS)?.to_string();
+    let request = said["issue"]["number"].as_u64().ok_or(LACKS)?.to_string();
     match said["action"].as_str() {
         Some("created") => {}
-        Some("deleted") => return Ok(What::CommentGone { comment: id }),
+        Some("deleted") => return Ok(What::CommentGone { request, comment: id }),
         _ => return Err("a comment that is edited asks for nothing"),
     }
     Ok(What::Comment {
-        request: said["issue"]["number"].as_u64().ok_or(LACKS)?.to_string(),
+        request,
         comment: id,
         author: Person {
             id: user["id"].as_u64().ok_or(LACKS)?,

@@ -170,6 +170,11 @@ impl FakeForge {
         lock(&self.shared.faults).as_ref().is_none_or(Faults::person_came)
     }
 
+    /// How often it was asked since [`FakeForge::take_log`].
+    pub(crate) fn n_asked(&self) -> usize {
+        lock(&self.shared.log).len()
+    }
+
     /// What was asked since the last time that this was called.
     pub(crate) fn take_log(&self) -> Vec<Line> {
         std::mem::take(&mut *lock(&self.shared.log))

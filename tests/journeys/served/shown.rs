@@ -1,0 +1,82 @@
+//! Pages, health and figures.
+
+use super::{Service, on_both};
+use crate::world::forge::Face;
+use crate::world::golden;
+use crate::world::prometheus::Prometheus;
+use crate::world::served::Heard;
+use crate::world::wait::until;
+
+#[test]
+fn the_pages_say_where_every_pool_stands() {
+    on_both(|service, _| {
+        let page = until(30, "the pool on the page", || {
+            let heard = service.server().get("/");
+            assert_eq!(heard.status, 200, "{heard:?}");
+            heard.body.contains("dc1/a100-40gb").then_some(heard)
+        });
+        let page = Heard { body: page.body.replace("&#x2f;", "/"), ..page };
+        for words in
+            ["Free 2 GPUs in dc1/a100-40gb by MIG", "/pools/dc1/a100-40gb", "Open", &service.fake.url()]
+        {
+            assert!(page.body.contains(words), "{words}: {}", page.body);
+        }
+        assert!(page.headers.contains("default-src 'none'; style-src 'self'"), "{}", page.headers);
+        assert!(!page.body.contains("<script") && !page.body.contains("style=\""), "{}", page.body);
+        let pool = service.server().get("/pools/dc1/a100-40gb");
+        assert_eq!(pool.status, 200);
+        for words in ["<details>", "mig-2g.10gb", "<table>", "GPUs freed"] {
+            assert!(pool.body.contains(words), "{words}: {}", pool.body);
+        }
+        assert!(!pool.body.contains("slicewright:"), "no hidden block");
+        assert_eq!(service.server().get("/pools/dc1/none").status, 404);
+        let style = service.server().get("/style.css");
+        assert!(style.headers.contains("content-type: text/css"), "{}", style.headers);
+    });
+}
+
+#[test]
+fn figures_say_how_the_server_is() {
+    on_both(|service, _| {
+        assert_eq!(service.server().get("/healthz").status, 200);
+        assert_eq!(service.server().get("/readyz").status, 200);
+        let figures = until(30, "the look to be counted", || {
+            let figures = service.server().get("/metrics").body;
+            figures.contains("slicewright_open_proposals 1").then_some(figures)
+        });
+        for words in [
+            "slicewright_jobs_total{kind=\"look\",outcome=\"done\"} 1",
+            "slicewright_cards_freed 2",
+            "slicewright_last_look_timestamp_seconds{cluster=\"dc1\"} 1",
+            "slicewright_queue_jobs{state=\"dead\"} 0",
+            "# EOF",
+        ] {
+            assert!(figures.contains(words), "{words}: {figures}");
+        }
+    });
+}
+
+#[test]
+fn pages_open_to_whoever_has_the_word() {
+    let prometheus = Prometheus::holding(&[&golden::dc1()]);
+    let more = "  pages: {user: ops, password_file: hook-secret}\n";
+    let service = Service::new(Face::GitHub, &prometheus, more);
+    let asked = |credentials: &str| service.server().ask("GET", "/", &[("authorization", credentials)], b"");
+    let heard = service.server().get("/");
+    assert_eq!(heard.status, 401);
+    assert!(heard.headers.contains("www-authenticate: basic"), "{}", heard.headers);
+    // ops:a-secret-of-the-hooks-for-tests
+    assert_eq!(asked("Basic b3BzOmEtc2VjcmV0LW9mLXRoZS1ob29rcy1mb3ItdGVzdHM=").status, 200);
+    for wrong in ["Basic b3BzOng=", "Basic !!", "Bearer x", ""] {
+        assert_eq!(asked(wrong).status, 401, "{wrong}");
+    }
+    assert_eq!(service.server().get("/healthz").status, 200, "for whoever watches it");
+
+    let more = "  pages: {forwarded_user_header: X-Forwarded-User}\n";
+    let service = Service::new(Face::GitHub, &prometheus, more);
+    assert_eq!(service.server().get("/").status, 401);
+    assert_eq!(service.server().ask("GET", "/", &[("x-forwarded-user", "kim")], b"").status, 200);
+
+    let service = Service::new(Face::GitHub, &prometheus, "  pages: {enabled: false}\n");
+    assert_eq!(service.server().get("/").status, 404);
+}
