@@ -157,6 +157,6 @@ fn token_ends(answer: &Answer) -> Option<Date> {
 }
 
 /// The bot may not look.
-fn is_refused(error: &ForgeError) -> bool {
+pub(super) fn is_refused(error: &ForgeError) -> bool {
     matches!(error, ForgeError::Denied { .. } | ForgeError::NotFound { .. } | ForgeError::Blocked { .. })
 }
