@@ -39,6 +39,7 @@ pub(super) fn write(
     branch: &str,
     base_branch: &str,
     dialect: Dialect,
+    handle: Option<&str>,
 ) -> Result<Proposal, render::RenderError> {
     let changes = analysis.index.edit(&analysis.snapshot, &analysis.scope, plan);
     let summary = summary(analysis, &changes, dialect);
@@ -54,6 +55,7 @@ pub(super) fn write(
         branch,
         base_branch,
         dialect,
+        handle,
     };
     let rendered = render::body(&view)?;
     let (terminal, message) = (render::terminal(&view), render::commit_message(&view));

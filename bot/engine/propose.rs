@@ -158,6 +158,7 @@ impl Engine {
                 base_branch: &base_branch,
                 labels: settings.repository.labels.iter().chain(&repo.labels).cloned().collect(),
                 dialect: self.dialect(&settings.repository),
+                handle: self.hears(&settings.repository).then(|| self.settings().handle()),
                 checks: settings.repository.checks,
                 wishes,
             };
@@ -179,6 +180,12 @@ impl Engine {
             self.show_boards(inputs, &report).await;
         }
         Ok(report)
+    }
+
+    /// Whether a server is told of comments in a repository.
+    fn hears(&self, repository: &RepositorySettings) -> bool {
+        let told = |forge: &str| self.settings().server.hooks.iter().any(|hook| hook.forge == forge);
+        repository.remote().is_some_and(told)
     }
 
     /// How texts are written for a repository.
@@ -284,7 +291,7 @@ impl Engine {
         let (analysis, found) = (run.analysis, at.found);
         let pool = &at.settings.id;
         let proposal = plan_of(outcome)
-            .map(|plan| write(analysis, plan, at.branch, run.base_branch, run.dialect))
+            .map(|plan| write(analysis, plan, at.branch, run.base_branch, run.dialect, run.handle))
             .transpose()
             .context("cannot write the text about the change")?;
         let known = noted(found);
@@ -377,6 +384,8 @@ struct Run<'a> {
     base_branch: &'a str,
     labels: Vec<String>,
     dialect: Dialect,
+    /// What people mention to give a command; `None`: nobody listens.
+    handle: Option<&'a str>,
     checks: bool,
     wishes: &'a Wishes,
 }

@@ -62,6 +62,8 @@ pub struct View<'a> {
     pub base_branch: &'a str,
     /// Where the text is read.
     pub dialect: Dialect,
+    /// What people mention to give a command, without the `@`. `None`: nobody listens.
+    pub handle: Option<&'a str>,
 }
 
 /// What a commit changes.

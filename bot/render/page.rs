@@ -29,6 +29,8 @@ const LONGEST_TITLE: usize = 72;
 pub(super) struct Page {
     pub(super) request: &'static str,
     pub(super) local: bool,
+    /// What starts a command; empty where nobody listens.
+    pub(super) trigger: String,
     /// Asks that everything stays as it is.
     pub(super) hold_label: &'static str,
     pub(super) cluster: String,
@@ -137,6 +139,7 @@ impl Page {
         Self {
             request: view.dialect.request(),
             local: view.dialect == Dialect::Local,
+            trigger: view.handle.map(|handle| format!("@{handle}")).unwrap_or_default(),
             hold_label: HOLD_LABEL,
             cluster: plan.pool.cluster.clone(),
             pool: plan.pool.pool.clone(),

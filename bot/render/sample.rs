@@ -41,6 +41,7 @@ impl Sample {
             branch: "slicewright/dc1/a100-40gb",
             base_branch: "main",
             dialect,
+            handle: matches!(dialect, Dialect::GitHub | Dialect::GitLab).then_some("slicewright"),
         }
     }
 }

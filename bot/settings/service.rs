@@ -741,8 +741,12 @@ mod tests {
         let text = "forges:\n  - {name: gh, token_env: SECRET_NAME}\nclusters:\n  - name: a\n    prometheus: {url: \
                     'http://p:9090'}\n    repository:\n      forge: gh\n      name: acme/infra\n";
         let settings = ServiceSettings::parse(text, "x", Path::new("/etc")).unwrap();
+        let text =
+            &format!("{text}server: {{listen: '10.1.2.3:80', pages: {{user: ops, password_file: words}}}}\n");
         let recorded = settings.without_addresses(text).unwrap();
-        assert!(!recorded.contains("acme") && !recorded.contains("SECRET_NAME"), "{recorded}");
+        for word in ["acme", "SECRET_NAME", "10.1.2.3", "words"] {
+            assert!(!recorded.contains(word), "{recorded}");
+        }
         let again = ServiceSettings::parse(&recorded, "x", Path::new("/etc")).unwrap();
         assert_eq!(again.clusters[0].repository.path, Path::new("/etc/recorded-0.git"));
     }
@@ -777,6 +781,29 @@ mod tests {
             }
         }
         for key in [
+            "handle",
+            "server",
+            "listen",
+            "tls",
+            "certificate_file",
+            "key_file",
+            "hooks",
+            "secrets",
+            "tokens",
+            "store",
+            "connections",
+            "keep_days",
+            "schedule",
+            "cron",
+            "time_zone",
+            "jitter_minutes",
+            "workers",
+            "commands_per_hour",
+            "lease_seconds",
+            "pages",
+            "enabled",
+            "user",
+            "forwarded_user_header",
             "window_days",
             "branch_prefix",
             "author",

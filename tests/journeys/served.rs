@@ -4,6 +4,8 @@ mod crashes;
 
 mod hostile;
 
+mod replicas;
+
 mod shown;
 
 use std::path::Path;

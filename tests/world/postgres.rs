@@ -145,6 +145,8 @@ impl Postgres {
 
     /// Starts it again after [`Postgres::crash`].
     pub(crate) fn start_again(&mut self) {
+        // What it said when it ended is no answer to this.
+        while self.log.try_recv().is_ok() {}
         self.tell("start");
         self.wait_until_ready().unwrap();
     }

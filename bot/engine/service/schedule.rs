@@ -97,7 +97,7 @@ fn planned(engine: &Engine) -> Vec<Planned> {
 
 impl Service {
     /// Writes down what happens when, for a server that starts or was configured anew. A cluster that nobody looked at yet
-    /// is looked at now.
+    /// is looked at now, and what forges could not tell while no server was there is asked for now.
     ///
     /// # Errors
     /// When the memory cannot be written.
@@ -109,7 +109,12 @@ impl Service {
             if let Some(next) = one.next(now) {
                 self.store.schedule(&one.name, &one.spec, next).await?;
             }
-            if !known.contains(&one.name) && matches!(one.job, Job::Look { .. }) {
+            let now_too = match one.job {
+                Job::Look { .. } => !known.contains(&one.name),
+                Job::Deliveries { .. } => true,
+                Job::Hear(_) | Job::Obey(_) | Job::Glance { .. } | Job::Compact => false,
+            };
+            if now_too {
                 self.store.enqueue(&one.job.queued(&one.place, now, SignedDuration::ZERO), now).await?;
             }
         }

@@ -1,10 +1,11 @@
 //! Pages, health and figures.
 
 use super::{Service, on_both};
+use crate::world::checkout;
 use crate::world::forge::Face;
 use crate::world::golden;
 use crate::world::prometheus::Prometheus;
-use crate::world::served::Heard;
+use crate::world::served::{Heard, Sent};
 use crate::world::wait::until;
 
 #[test]
@@ -79,4 +80,28 @@ fn pages_open_to_whoever_has_the_word() {
 
     let service = Service::new(Face::GitHub, &prometheus, "  pages: {enabled: false}\n");
     assert_eq!(service.server().get("/").status, 404);
+}
+
+/// Rules and dashboard ask for figures that there are.
+#[test]
+fn what_is_shipped_for_prometheus_fits_the_figures() {
+    let rules = checkout("config/alerts.yaml");
+    let output =
+        std::process::Command::new("promtool").args(["check", "rules"]).arg(&rules).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let prometheus = Prometheus::holding(&[&golden::dc1()]);
+    let service = Service::new(Face::GitHub, &prometheus, "").proposed();
+    let sent = Sent::new(Face::GitHub, "ping", "k", &serde_json::json!({"zen": "x"}));
+    assert_eq!(service.server().deliver(&sent).status, 200);
+    let figures = until(30, "the look to be counted", || {
+        let figures = service.server().get("/metrics").body;
+        figures.contains("slicewright_jobs_total{kind=\"look\"").then_some(figures)
+    });
+    for file in ["config/alerts.yaml", "config/grafana.json"] {
+        let text = std::fs::read_to_string(checkout(file)).unwrap();
+        let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let named = text.split(|c| !word(c)).filter(|part| part.starts_with("slicewright_"));
+        let missing: Vec<&str> = named.filter(|name| !figures.contains(&format!("\n{name}"))).collect();
+        assert!(missing.is_empty(), "{file}: {missing:?}");
+    }
 }

@@ -275,6 +275,11 @@ impl State {
         self.clock
     }
 
+    /// The forge's time is the present, as a server sees it.
+    pub(crate) fn set_clock_to_now(&mut self) {
+        self.clock = jiff::Timestamp::now().as_second();
+    }
+
     /// The account that a login stands for.
     pub(crate) fn user_named(&self, login: &str) -> Option<&User> {
         self.users.values().find(|user| user.login.eq_ignore_ascii_case(login))
