@@ -22,6 +22,8 @@ pub mod service;
 
 mod board;
 
+mod configuration;
+
 pub mod explain;
 
 pub mod doctor;

@@ -17,14 +17,14 @@ use slicewright_core::review::signature::SigningKey;
 
 use super::analyse::Analysis;
 use super::onboarding::Waiting;
-use super::pass::{CHECK, Done, Doubt, Pass, Ready, Subject, known, noted};
+use super::pass::{Done, Doubt, Pass, Ready, Subject, known, noted};
 use super::proposal::{Proposal, wanted, write};
 use super::review::{Obeyed, Order, Taken};
-use super::{Engine, Inputs};
+use super::{Engine, Inputs, configuration};
 use crate::forge::settings::RemoteKind;
-use crate::forge::{Check, Conclusion, Forge, Found, Identity};
+use crate::forge::{Forge, Found, Identity};
 use crate::prometheus::Progress;
-use crate::render::{self, Dialect, Reply};
+use crate::render::{self, Dialect};
 use crate::settings::{ClusterSettings, RepositorySettings, repo};
 
 /// What is asked of one run.
@@ -162,7 +162,9 @@ impl Engine {
                 checks: settings.repository.checks,
                 wishes,
             };
-            run.check_configuration().await;
+            if run.checks && !wishes.dry_run {
+                configuration::show(run.forge, &analysis, run.dialect).await;
+            }
             let tally = standings.entry(settings.repository.place()).or_default();
             let limits = self.settings().limits_of(&settings.repository).narrowed(&repo.proposals);
             let mut room = Room { limits, tally };
@@ -389,28 +391,6 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Shows on the commit that was read what is wrong with the repository's own configuration, where that is wanted.
-    async fn check_configuration(&self) {
-        let Some(problem) = self.analysis.repo.as_ref().err() else { return };
-        if !self.checks || self.wishes.dry_run {
-            return;
-        }
-        let commit = &self.analysis.snapshot.commit;
-        let shown = async {
-            let check = Check {
-                name: format!("{CHECK}/configuration"),
-                conclusion: Conclusion::Failed,
-                sentence: format!("The repository's own configuration cannot be used: {problem}"),
-                text: render::reply(&Reply::Misconfigured { problem }, self.dialect)?,
-                url: None,
-            };
-            anyhow::Ok(self.forge.check(commit, &check).await?)
-        };
-        if let Err(error) = shown.await {
-            tracing::warn!("cannot show on {commit} what is wrong with its configuration: {error:#}");
-        }
-    }
-
     /// What is there for a branch, beside the commit that was read.
     async fn find(&self, branch: &str) -> anyhow::Result<Found> {
         let found = self.forge.find(branch, &self.analysis.snapshot.commit).await;

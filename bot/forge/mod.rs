@@ -297,6 +297,8 @@ pub enum Conclusion {
     Failed,
     /// Nobody looked. It stops nothing.
     Neutral,
+    /// What stood in the way is gone: said only where the last word about the commit was another than that all is well.
+    Settled,
 }
 
 /// Words cut to so many characters, with a sign where something is missing.

@@ -178,6 +178,36 @@ fn a_long_sentence_is_cut_where_the_forge_takes_less_and_said_once() {
     });
 }
 
+#[test]
+fn what_is_settled_is_said_only_where_something_else_was() {
+    on_forges_with_people(|stage| {
+        for granted in ["checks", "statuses"] {
+            let main = stage.git(|git| {
+                git.commit_as_human("main", &[("notes", granted)], "Note");
+                git.head("main").unwrap()
+            });
+            stage.fake().state().github.granted = vec![granted];
+            let last = || {
+                let mut state = stage.fake().state();
+                let of_main = state.infra().statuses.iter().rev().find(|one| one.commit == main);
+                of_main.map(|one| (one.state.clone(), one.sentence.clone()))
+            };
+            let say = |conclusion, sentence: &str| {
+                let bot = stage.another_bot();
+                stage.wait(bot.check(&main, &Check { conclusion, ..check(sentence) })).unwrap();
+                last()
+            };
+            let green = |sentence: &str| Some(("success".to_owned(), sentence.to_owned()));
+            assert_eq!(say(Conclusion::Settled, "fine"), None);
+            assert_ne!(say(Conclusion::Failed, "broken"), None);
+            assert_eq!(say(Conclusion::Settled, "fine"), green("fine"));
+            assert_eq!(say(Conclusion::Settled, "fine still"), green("fine"));
+            assert_eq!(say(Conclusion::Passed, "good"), green("good"));
+            assert_eq!(say(Conclusion::Settled, "fine"), green("good"));
+        }
+    });
+}
+
 /// runatlantis/atlantis#2685, #5228: a status that is there already was taken for a failure.
 #[test]
 fn another_sentence_for_the_same_outcome_is_no_failure() {

@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use super::bot::{AT, failed, ok, run};
 use crate::world::forge::people::Merge;
-use crate::world::forge::state::{INFRA, RequestState, State, TOKEN};
+use crate::world::forge::state::{INFRA, RequestState, State, Status, TOKEN};
 use crate::world::forge::{Face, FakeForge};
 use crate::world::golden;
 use crate::world::prometheus::Prometheus;
@@ -165,6 +165,47 @@ fn the_dashboard_and_the_checks_say_where_it_stands() {
         assert!(["failure", "failed"].contains(&said.state.as_str()));
         assert!(said.sentence.contains("line 1"), "{}", said.sentence);
         assert!(state.infra().issues[0].body.contains("## Problems"), "{}", state.infra().issues[0].body);
+    });
+}
+
+/// Another version of the bot, or another setting, can use what was refused at the same commit.
+#[test]
+fn a_configuration_that_can_be_used_again_is_red_no_more() {
+    on_both(|service, prometheus| {
+        service.configure(prometheus, ", onboarding: false, checks: true", "");
+        let git = |path: &str, text: &str| {
+            let mut state = service.fake.state();
+            state.infra().git.commit_as_human(crate::world::repo::MAIN, &[(path, text)], "Set it up")
+        };
+        let main = git(".slicewright.yaml", "paused: true\n");
+        service.propose(&[]);
+        assert_eq!(service.fake.state().infra().statuses.len(), 0, "nothing is wrong, and nothing was");
+        {
+            let red = if service.fake.face() == Face::GitHub { "failure" } else { "failed" };
+            let mut state = service.fake.state();
+            let id = state.new_id();
+            state.infra().statuses.push(Status {
+                id,
+                commit: main.clone(),
+                name: "slicewright/configuration".to_owned(),
+                state: red.to_owned(),
+                sentence: "The repository's own configuration cannot be used: there is no `paused`"
+                    .to_owned(),
+                text: String::new(),
+                by_app: service.fake.face() == Face::GitHub,
+            });
+        }
+        for _ in 0..2 {
+            service.propose(&[]);
+            let mut state = service.fake.state();
+            let said: Vec<_> =
+                state.infra().statuses.iter().map(|one| (one.name.as_str(), one.state.as_str())).collect();
+            assert_eq!(said.len(), 2, "taken back once: {said:?}");
+            assert_eq!(said[1], ("slicewright/configuration", "success"));
+            let last = &state.infra().statuses[1];
+            assert_eq!(last.commit, main);
+            assert_eq!(last.sentence, "The repository's own configuration can be used.");
+        }
     });
 }
 

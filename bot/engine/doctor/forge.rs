@@ -115,27 +115,34 @@ fn findings(checkup: &Checkup, address: Option<&str>, at: Timestamp) -> Vec<Find
     found
 }
 
+/// A hook that may be somebody else's is a note.
 fn of_hook(hook: &Hook) -> Vec<Finding> {
     let mut found = Vec::new();
     let address = &hook.address;
+    let (severity, whose) = match hook.is_ours {
+        true => (Severity::Warning, ""),
+        false => (Severity::Note, "if it is the bot's: "),
+    };
+    let mut add = |code: &str, text: String, advice: &str| {
+        found.push(finding(code, severity, text, &format!("{whose}{advice}")));
+    };
     match hook.state {
         HookState::On => {}
         HookState::Paused(until) => {
             let until = until.map(|until| format!(" before {until}")).unwrap_or_default();
             let text = format!("the hook to {address} is not sent{until}: it failed several times in a row");
-            let advice = "see that the address can be reached and answers within 10 s";
-            found.push(finding("hook-paused", Severity::Warning, text, advice));
+            add("hook-paused", text, "see that the address can be reached and answers within 10 s");
         }
         HookState::Off => {
             let text = format!("the hook to {address} is switched off");
             let advice = "switch it on where the repository lists its webhooks; GitLab does so after a *Test* that arrives";
-            found.push(finding("hook-off", Severity::Warning, text, advice));
+            add("hook-off", text, advice);
         }
     }
     if let Some(outcome) = &hook.failed {
         let text = format!("the last delivery to {address} did not arrive: {outcome}");
         let advice = "see that the address can be reached, and that both sides have the same secret";
-        found.push(finding("hook-failing", Severity::Warning, text, advice));
+        add("hook-failing", text, advice);
     }
     found
 }
@@ -219,6 +226,20 @@ mod tests {
         let unseen = Checkup { unseen: vec!["the webhooks (for maintainers)".into()], ..none };
         let note = "Note not-looked-at: not looked at, since the bot may not: the webhooks (for maintainers)";
         assert_eq!(said(&unseen, ours), [note]);
+    }
+
+    #[test]
+    fn a_hook_that_may_be_somebody_elses_is_a_note() {
+        let hook = |is_ours| Hook {
+            address: "https://x.example.com/".into(),
+            is_ours,
+            state: HookState::Off,
+            failed: None,
+        };
+        let said = |is_ours| said(&Checkup { hooks: vec![hook(is_ours)], ..Checkup::default() }, None);
+        assert_eq!(said(true), ["Warning hook-off: the hook to https://x.example.com/ is switched off"]);
+        assert_eq!(said(false), ["Note hook-off: the hook to https://x.example.com/ is switched off"]);
+        assert!(of_hook(&hook(false))[0].advice.starts_with("if it is the bot's: switch it on"));
     }
 
     #[test]

@@ -22,13 +22,13 @@ pub struct Checkup {
     pub scopes: Option<Vec<String>>,
     /// Scopes that the bot needs and the token lacks.
     pub missing_scopes: Vec<String>,
-    /// Hooks that tell the bot of what happens.
+    /// Hooks that tell the bot of what happens, or may.
     pub hooks: Vec<Hook>,
     /// Pipelines that run by the clock.
     pub schedules: Vec<Schedule>,
     /// Patterns or rules that keep the bot from branches with its prefix.
     pub protected: Vec<String>,
-    /// What the bot may not look at.
+    /// What the bot may not look at, each as it follows on "not looked at".
     pub unseen: Vec<String>,
 }
 
@@ -37,6 +37,8 @@ pub struct Checkup {
 pub struct Hook {
     /// Where it points, without its query: that may hold a secret.
     pub address: String,
+    /// It is the bot's: the App's own, or it points where the bot is said to listen. Others may be the bot's.
+    pub is_ours: bool,
     /// Whether it is sent at all.
     pub state: HookState,
     /// What came of the last delivery, where that is known and it did not arrive.
@@ -63,6 +65,6 @@ pub struct Schedule {
     pub active: bool,
     /// Whose rights it runs with.
     pub owner: Option<String>,
-    /// The owner is no active member any more.
+    /// The owner is no active member any more, nor an administrator of the instance, who needs not be one.
     pub owner_left: bool,
 }

@@ -4,6 +4,7 @@ use reqwest::Method;
 use serde_json::json;
 
 use super::GitHub;
+use super::checkup::is_refused;
 use super::dto::{CheckRun, CheckRuns, CombinedStatus};
 use crate::forge::remote::http::part;
 use crate::forge::{Check, Conclusion, ForgeError, cut};
@@ -20,7 +21,14 @@ impl GitHub {
         if self.who().await?.is_app {
             match self.check_run(commit, check).await {
                 // Statuses are a permission of their own.
-                Err(ForgeError::Blocked { .. } | ForgeError::Denied { .. } | ForgeError::NotFound { .. }) => {
+                Err(error) if is_refused(&error) => {}
+                // What is taken back may have been said by a status, when the App was granted less. Without the permission
+                // to look it was not.
+                Ok(()) if check.conclusion == Conclusion::Settled => {
+                    return match self.status(commit, check).await {
+                        Err(error) if is_refused(&error) => Ok(()),
+                        done => done,
+                    };
                 }
                 done => return done,
             }
@@ -62,7 +70,7 @@ impl GitHub {
         }
     }
 
-    /// The newest run of this name says so already.
+    /// Nothing is to be said: the newest run of this name says so already, or nothing that has to be taken back.
     async fn has_run(&self, what: &str, commit: &str, check: &Check) -> Result<bool, ForgeError> {
         let repository = self.repository().await?;
         let query = format!("check_name={}&filter=latest", part(&check.name));
@@ -73,12 +81,17 @@ impl GitHub {
             let app = run.app.as_ref().map(|app| format!("{}[bot]", app.slug));
             run.name == check.name && app.is_some_and(|app| app.eq_ignore_ascii_case(login))
         });
+        let newest = own.max_by_key(|run| run.id);
+        if check.conclusion == Conclusion::Settled {
+            let said = newest.and_then(|run| run.conclusion);
+            return Ok(said.is_none_or(|said| said == conclusion(check.conclusion)));
+        }
         let says = |run: CheckRun| {
             run.conclusion.as_deref() == Some(conclusion(check.conclusion))
                 && run.output.title.as_deref() == Some(&cut(&check.sentence, MOST_TITLE))
                 && run.output.summary.unwrap_or_default().replace("\r\n", "\n") == check.text
         };
-        Ok(own.max_by_key(|run| run.id).is_some_and(says))
+        Ok(newest.is_some_and(says))
     }
 
     async fn status(&self, commit: &str, check: &Check) -> Result<(), ForgeError> {
@@ -86,20 +99,21 @@ impl GitHub {
         let what = format!("reporting the status of {commit} of {}", repository.name);
         // There is no neutral state, and a green one for what nobody looked at would be a lie.
         let state = match check.conclusion {
-            Conclusion::Passed => "success",
+            Conclusion::Passed | Conclusion::Settled => "success",
             Conclusion::Failed => "failure",
             Conclusion::Neutral => "pending",
         };
         let description = cut(&check.sentence, MOST_DESCRIPTION);
         let path = repository.path(&format!("/commits/{}/status?per_page=100", part(commit)));
         let known: CombinedStatus = self.client.get(&what, &path).await?.json(&what)?;
-        let is_said = known.statuses.iter().any(|status| {
-            status.context == check.name
-                && status.state == state
-                && status.description.as_deref() == Some(&description)
-        });
-        let corrects = known.statuses.iter().any(|status| status.context == check.name);
-        if is_said || (check.conclusion == Conclusion::Neutral && !corrects) {
+        let said = known.statuses.iter().find(|status| status.context == check.name);
+        let is_needless = match (check.conclusion, said) {
+            (Conclusion::Neutral | Conclusion::Settled, None) => true,
+            (Conclusion::Passed | Conclusion::Failed, None) => false,
+            (Conclusion::Settled, Some(said)) => said.state == state,
+            (_, Some(said)) => said.state == state && said.description.as_deref() == Some(&description),
+        };
+        if is_needless {
             return Ok(());
         }
         let mut body = json!({"state": state, "context": check.name, "description": description});
@@ -114,7 +128,7 @@ impl GitHub {
 
 fn conclusion(conclusion: Conclusion) -> &'static str {
     match conclusion {
-        Conclusion::Passed => "success",
+        Conclusion::Passed | Conclusion::Settled => "success",
         Conclusion::Failed => "failure",
         Conclusion::Neutral => "neutral",
     }

@@ -94,7 +94,12 @@ impl GitHub {
             Ok(Some(url)) => {
                 if !url.is_empty() && is_ours(&url) {
                     let failed = self.last_failure().await?;
-                    checkup.hooks.push(Hook { address: bare_address(&url), state: HookState::On, failed });
+                    checkup.hooks.push(Hook {
+                        address: bare_address(&url),
+                        is_ours: true,
+                        state: HookState::On,
+                        failed,
+                    });
                 }
                 return Ok(());
             }
@@ -120,7 +125,7 @@ impl GitHub {
             let failed = last.filter(|(code, _)| !(200..300).contains(code));
             let failed = failed.map(|(code, said)| one_line(&format!("{code} {}", said.unwrap_or_default())));
             let state = if hook.active { HookState::On } else { HookState::Off };
-            checkup.hooks.push(Hook { address: bare_address(&url), state, failed });
+            checkup.hooks.push(Hook { address: bare_address(&url), is_ours: true, state, failed });
         }
         Ok(())
     }
@@ -152,6 +157,6 @@ fn token_ends(answer: &Answer) -> Option<Date> {
 }
 
 /// The bot may not look.
-fn is_refused(error: &ForgeError) -> bool {
+pub(super) fn is_refused(error: &ForgeError) -> bool {
     matches!(error, ForgeError::Denied { .. } | ForgeError::NotFound { .. } | ForgeError::Blocked { .. })
 }

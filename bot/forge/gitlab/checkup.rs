@@ -10,6 +10,9 @@ use crate::forge::contact::{Person, Role, points_at};
 use crate::forge::remote::http::bare_address;
 use crate::forge::{ForgeError, one_line};
 
+/// Where administrators are GitLab's own people.
+const GITLAB_COM: &str = "gitlab.com";
+
 /// The scope that the bot's requests need. Git takes it too.
 const SCOPE: &str = "api";
 
@@ -78,9 +81,12 @@ impl GitLab {
         address: Option<&str>,
         checkup: &mut Checkup,
     ) -> Result<(), ForgeError> {
-        let Some(address) = address else { return Ok(()) };
         let hooks = seen(self.hooks(project).await, checkup, "the webhooks (for maintainers)")?;
-        for hook in hooks.unwrap_or_default().into_iter().filter(|hook| points_at(&hook.url, address)) {
+        let may_be_ours = |hook: &dto::Hook| match address {
+            Some(address) => points_at(&hook.url, address),
+            None => hook.may_be_for_a_bot(),
+        };
+        for hook in hooks.unwrap_or_default().into_iter().filter(may_be_ours) {
             let until = hook.disabled_until.as_deref().and_then(|until| until.parse().ok());
             let state = match hook.alert_status.as_deref() {
                 Some("disabled") => HookState::Off,
@@ -93,7 +99,8 @@ impl GitLab {
                 Err(error) if is_refused(&error) => None,
                 Err(error) => return Err(error),
             };
-            checkup.hooks.push(Hook { address: bare_address(&hook.url), state, failed });
+            let is_ours = address.is_some();
+            checkup.hooks.push(Hook { address: bare_address(&hook.url), is_ours, state, failed });
         }
         Ok(())
     }
@@ -109,7 +116,7 @@ impl GitLab {
                 let known = left.get(&owner.id).copied();
                 owner_left = match known {
                     Some(known) => known,
-                    None => !owner.is_active() || self.role_of(project, owner.id).await? == Role::None,
+                    None => self.has_left(project, owner, checkup).await?,
                 };
                 left.insert(owner.id, owner_left);
             }
@@ -121,6 +128,38 @@ impl GitLab {
             });
         }
         Ok(())
+    }
+}
+
+impl GitLab {
+    /// Whether the owner of a pipeline schedule may nothing here any more. What cannot be found out is named.
+    async fn has_left(
+        &self,
+        project: u64,
+        owner: &dto::User,
+        checkup: &mut Checkup,
+    ) -> Result<bool, ForgeError> {
+        if !owner.is_active() {
+            return Ok(true);
+        }
+        let name = one_line(&owner.username);
+        let what = format!("what {name}, who owns pipeline schedules, may do");
+        let Some(role) = seen(self.role_of(project, owner.id).await, checkup, &what)? else {
+            return Ok(false);
+        };
+        // Administrators of the instance are not listed as members. On gitlab.com they own nobody's schedules.
+        if role != Role::None || self.client.site().host_str() == Some(GITLAB_COM) {
+            return Ok(role == Role::None);
+        }
+        let what =
+            format!("whether {name}, who owns pipeline schedules and is no member, is an administrator");
+        let verb = "reading the owner of a pipeline schedule";
+        let user: Result<dto::User, _> = self.client.get(verb, &endpoints::user(owner.id)?).await;
+        let Some(user) = seen(user, checkup, &what)? else { return Ok(false) };
+        if user.is_admin.is_none() {
+            checkup.unseen.push(what);
+        }
+        Ok(user.is_admin == Some(false))
     }
 }
 

@@ -23,6 +23,8 @@ pub(super) struct User {
     pub(super) state: Option<String>,
     /// The account of an access token, or another program. Shown by the account's own page only.
     pub(super) bot: bool,
+    /// An administrator of the instance. Shown to administrators only.
+    pub(super) is_admin: Option<bool>,
 }
 
 impl User {
@@ -65,6 +67,17 @@ pub(super) struct Hook {
     pub(super) alert_status: Option<String>,
     #[serde(default)]
     pub(super) disabled_until: Option<String>,
+    #[serde(default)]
+    pub(super) note_events: bool,
+    #[serde(default)]
+    pub(super) merge_requests_events: bool,
+}
+
+impl Hook {
+    /// It tells of what the bot listens to: comments, merge requests.
+    pub(super) fn may_be_for_a_bot(&self) -> bool {
+        self.note_events || self.merge_requests_events
+    }
 }
 
 /// One attempt to deliver.

@@ -16,7 +16,7 @@ impl GitLab {
         let what = self.on(&format!("reporting the status of {commit}"));
         // There is no neutral state, and a green one for what nobody looked at would be a lie.
         let state = match check.conclusion {
-            Conclusion::Passed => "success",
+            Conclusion::Passed | Conclusion::Settled => "success",
             Conclusion::Failed => "failed",
             Conclusion::Neutral => "pending",
         };
@@ -24,10 +24,15 @@ impl GitLab {
         let asked = endpoints::statuses(project, commit, &check.name)?;
         let known: Vec<dto::Status> = self.client.list(&what, &asked).await?;
         let latest = known.into_iter().filter(|status| status.name == check.name).max_by_key(|one| one.id);
-        let is_said = latest.as_ref().is_some_and(|one| {
-            one.status == state && one.description.as_deref().unwrap_or_default() == description
-        });
-        if is_said || (check.conclusion == Conclusion::Neutral && latest.is_none()) {
+        let is_needless = match (check.conclusion, &latest) {
+            (Conclusion::Neutral | Conclusion::Settled, None) => true,
+            (Conclusion::Passed | Conclusion::Failed, None) => false,
+            (Conclusion::Settled, Some(said)) => said.status == state,
+            (_, Some(said)) => {
+                said.status == state && said.description.as_deref().unwrap_or_default() == description
+            }
+        };
+        if is_needless {
             return Ok(());
         }
         let mut body = json!({"state": state, "name": check.name, "description": description});

@@ -7,7 +7,7 @@ use slicewright::forge::contact::{Delivery, Role as Their};
 use super::story::{Story, reply};
 use crate::world::forge::faults::Fault;
 use crate::world::forge::hooks::{Hook, Schedule, Standing};
-use crate::world::forge::state::{BOT, CLOCK, INFRA, KIM, ROBIN, Role, State};
+use crate::world::forge::state::{BOT, CLOCK, INFRA, KIM, ROBIN, Role, State, User};
 
 const OURS: &str = "https://bot.example.com/hooks/gitlab";
 
@@ -158,7 +158,57 @@ fn the_bot_knows_how_it_stands() {
         [("nightly", true, false), ("old", false, false), ("Robin's", true, true), ("nobody's", true, true)]
     );
     assert!(seen.obstacles.is_empty() && seen.unseen.is_empty());
-    assert!(checkup(&story, None).hooks.is_empty(), "without an address nobody's hooks are looked at");
+}
+
+#[test]
+fn without_an_address_every_hook_is_shown_that_may_be_the_bots() {
+    let story = with_hooks();
+    {
+        let mut state = story.forge.state();
+        let pipelines = Hook { events: vec!["pipeline"], ..Hook::new(3, "https://ci.example.com/") };
+        state.infra().hooks.push(pipelines);
+        state.infra().hooks[1].standing = Standing::Off;
+    }
+    let seen = checkup(&story, None);
+    let shown: Vec<_> =
+        seen.hooks.iter().map(|hook| (hook.address.as_str(), hook.is_ours, &hook.state)).collect();
+    let other = "https://other.example.com/hooks/gitlab";
+    assert_eq!(shown, [(OURS, false, &HookState::On), (other, false, &HookState::Off)]);
+    let seen = checkup(&story, Some(OURS));
+    assert_eq!(seen.hooks.iter().map(|hook| hook.is_ours).collect::<Vec<_>>(), [true]);
+}
+
+#[test]
+fn who_owns_a_schedule_is_gone_only_where_that_is_known() {
+    let story = Story::new();
+    let (boss, gone) = (901, 902);
+    {
+        let mut state = story.forge.state();
+        for (id, login) in [(boss, "boss"), (gone, "gone")] {
+            let user = User { id, login: login.to_owned(), ..state.users[&KIM].clone() };
+            state.users.insert(id, user);
+        }
+        state.admins.insert(boss);
+        let schedule = |owner| Schedule { name: "x".to_owned(), active: true, owner: Some(owner) };
+        state.infra().schedules = [KIM, boss, gone, gone].map(schedule).into();
+    }
+    let left = || -> (Vec<bool>, Vec<String>) {
+        let mut seen = checkup(&story, None);
+        seen.unseen.retain(|what| what.contains("schedules"));
+        (seen.schedules.iter().map(|one| one.owner_left).collect(), seen.unseen)
+    };
+    let whether =
+        |name| format!("whether {name}, who owns pipeline schedules and is no member, is an administrator");
+    // An administrator is no member either, and only administrators see who is one.
+    assert_eq!(left(), (vec![false; 4], vec![whether("boss"), whether("gone")]));
+    story.forge.state().admins.insert(BOT);
+    assert_eq!(left(), (vec![false, false, true, true], vec![]));
+
+    // What is refused is named, and everything else is looked at all the same.
+    let members = "/members/all/12";
+    story.faults(vec![("GET", members, reply(403, &serde_json::json!({"message": "403 Forbidden"})))]);
+    let what = "what kim, who owns pipeline schedules, may do".to_owned();
+    assert_eq!(left(), (vec![false, false, true, true], vec![what]));
 }
 
 #[test]

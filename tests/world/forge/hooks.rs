@@ -8,6 +8,8 @@ pub(crate) struct Hook {
     pub(crate) id: u64,
     pub(crate) url: String,
     pub(crate) standing: Standing,
+    /// What it tells of: `note`, `pipeline`.
+    pub(crate) events: Vec<&'static str>,
     /// What the address answers now. 0: nothing.
     pub(crate) answers: u16,
     /// Oldest first.
@@ -49,7 +51,8 @@ pub(crate) struct Schedule {
 
 impl Hook {
     pub(crate) fn new(id: u64, url: &str) -> Self {
-        Self { id, url: url.to_owned(), standing: Standing::On, answers: 200, attempts: Vec::new() }
+        let events = vec!["merge_requests", "note"];
+        Self { id, url: url.to_owned(), standing: Standing::On, events, answers: 200, attempts: Vec::new() }
     }
 
     /// Sends a delivery again; the new attempt, or nothing where there is no such attempt.

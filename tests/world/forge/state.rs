@@ -30,6 +30,8 @@ pub(crate) struct State {
     pub(crate) users: BTreeMap<u64, User>,
     /// Whose a token is.
     pub(crate) tokens: BTreeMap<String, u64>,
+    /// Administrators of the whole forge.
+    pub(crate) admins: BTreeSet<u64>,
     /// Last day of the bot's token.
     pub(crate) token_ends: Option<String>,
     /// What the bot's token was made for; `None`: the forge does not say.
@@ -213,6 +215,7 @@ impl State {
                 user(ALEX, "alex", "Alex Reader", false),
             ]),
             tokens: BTreeMap::from([(TOKEN.to_owned(), BOT)]),
+            admins: BTreeSet::new(),
             token_ends: None,
             token_scopes: None,
             checks: true,

@@ -72,7 +72,7 @@ fn shown(project: u64, hook: &Hook) -> Value {
             .into_iter()
             .chain(["confidential_note", "pipeline", "wiki_page", "job", "deployment", "releases", "emoji"])
     {
-        shown[format!("{kind}_events")] = json!(["merge_requests", "note"].contains(&kind));
+        shown[format!("{kind}_events")] = json!(hook.events.contains(&kind));
     }
     shown
 }

@@ -76,7 +76,7 @@ pub(crate) fn answer(state: &mut State, call: &Call, broken: &mut Vec<String>) -
     }
     let reply = match (parts[0].as_str(), parts.get(1)) {
         ("user", _) => Reply::json(200, &shown::account(state, user, true)),
-        ("users", Some(id)) => account(state, id),
+        ("users", Some(id)) => account(state, &asked, id),
         ("users", None) => users(state, &asked),
         ("personal_access_tokens", _) => members::token(state, &asked),
         (_, Some(project)) => of_project(state, asked, project, &name, broken),
@@ -193,12 +193,15 @@ fn in_project(state: &mut State, asked: &Asked<'_>, name: &str, broken: &mut Vec
 }
 
 /// One account by its number, with whether it is a program.
-fn account(state: &State, id: &str) -> Reply {
+fn account(state: &State, asked: &Asked<'_>, id: &str) -> Reply {
     let Some(user) = state.users.values().find(|user| user.id.to_string() == id) else {
         return refused(404, "404 User Not Found");
     };
     let mut shown = shown::account(state, user.id, false);
     shown["bot"] = json!(user.is_bot);
+    if state.admins.contains(&asked.user) {
+        shown["is_admin"] = json!(state.admins.contains(&user.id));
+    }
     Reply::json(200, &shown)
 }
 
