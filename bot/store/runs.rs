@@ -52,9 +52,9 @@ impl Store {
         const SELECT: &str = "SELECT id, cluster, started, finished, outcome, problem \
                               FROM runs ORDER BY started DESC, id LIMIT $1";
         let mut session = self.read("read the last runs").await?;
-        let rows: Vec<(String, String, i64, Option<i64>, String, Option<String>)> =
-            session.rows(SELECT, &[limit.into()]).await?;
-        let read = |(id, cluster, started, finished, outcome, problem): (_, _, _, Option<i64>, _, _)| {
+        type Row = (String, String, i64, Option<i64>, String, Option<String>);
+        let rows: Vec<Row> = session.rows(SELECT, &[limit.into()]).await?;
+        let read = |(id, cluster, started, finished, outcome, problem): Row| {
             Ok(RunNote {
                 id,
                 cluster,

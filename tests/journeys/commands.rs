@@ -363,6 +363,37 @@ fn nothing_is_said_to_what_is_no_command_of_a_person() {
     });
 }
 
+/// The first moves the branch, and the second is about what its author saw all the same.
+#[test]
+fn commands_of_one_comment_follow_each_other() {
+    on_both(|talk| {
+        talk.kim(
+            "slicewright set exclude=search/ocr-svc\nslicewright set headroom=25%\nslicewright snooze for=7d",
+        )
+        .done("snoozed until 2026-01-22");
+        assert_eq!(talk.noted().overrides.shown(), ["headroom=25%", "exclude=search/ocr-svc"]);
+    });
+}
+
+/// It was killed between the branch and the text, or between the text and the answer.
+#[test]
+fn a_command_that_was_interrupted_is_known_again() {
+    on_both(|talk| {
+        let mut comment = talk.told(KIM, "slicewright regenerate headroom=30%");
+        talk.hear(&mut comment);
+        talk.obey(&comment);
+        let (head, before) = (talk.head(), talk.words());
+        let answer = talk.obey(&comment);
+        assert!(matches!(&answer, Answer::Given(all) if all[0].outcome.is_ok()), "{answer:?}");
+        assert_eq!(talk.head(), head);
+        assert!(talk.words().iter().all(|text| !text.contains("Not done")), "{before:?}");
+        // Nobody else gets by with it: a person moved the branch since.
+        talk.fake.state().infra().git.commit_as_human(BRANCH, &[("notes.md", "mine\n")], "Add notes");
+        let answer = talk.obey(&comment);
+        assert!(matches!(&answer, Answer::Given(all) if all[0].outcome.is_err()), "{answer:?}");
+    });
+}
+
 #[test]
 fn done_twice_it_is_done_once() {
     on_both(|talk| {

@@ -159,7 +159,7 @@ mod tests {
     fn command(line: &str) -> Command {
         match parse(&format!("slicewright {line}"), "slicewright") {
             Parsed::Commands(commands) => commands[0].clone(),
-            other => panic!("{line}: {other:?}"),
+            other @ (Parsed::Nothing | Parsed::Refused(_)) => panic!("{line}: {other:?}"),
         }
     }
 

@@ -175,8 +175,14 @@ impl Engine {
         let Some(known) = known else {
             return Err("its hidden block is gone, damaged or not the bot's: close it and delete its branch to get a fresh one".to_owned());
         };
+        // Moved by an earlier command of the same comment, or by this one before it was interrupted.
+        let head = found.branch_head.as_ref();
+        let left_there = head == Some(&known.head) || head == found.unfinished_head.as_ref();
+        let own_doing = left_there && order.place.follows(known.obeyed.as_ref());
         match (&order.head, &found.branch_head) {
-            (Some(seen), now) if order.command.is_about_the_head() && now.as_ref() != Some(seen) => {
+            (Some(seen), now)
+                if order.command.is_about_the_head() && now.as_ref() != Some(seen) && !own_doing =>
+            {
                 Err(format!(
                     "the branch was at `{}` when this was asked and is {} now: look at it and ask again",
                     short(seen),
