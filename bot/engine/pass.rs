@@ -357,6 +357,7 @@ impl<'a> Pass<'a> {
             metrics: self.subject.metrics.to_vec(),
             shares: Shares::of(&ready.wanted.shares),
             overrides: self.subject.overrides.clone(),
+            obeyed: known.and_then(|known| known.obeyed.clone()),
             declined_on: None,
             snoozed_until: known.and_then(|known| known.snoozed_until),
             paused: known.is_some_and(|known| known.paused),

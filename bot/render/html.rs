@@ -4,7 +4,7 @@
 //! templates write survives.
 
 use minijinja::{AutoEscape, Environment, UndefinedBehavior};
-use pulldown_cmark::{Event, Options, Parser};
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use serde::Serialize;
 use slicewright_core::review::metadata::strip;
 
@@ -68,14 +68,23 @@ pub fn html(page: HtmlPage, view: &impl Serialize) -> Result<String, RenderError
 /// Tags that our own texts hold.
 const OURS: [&str; 4] = ["<details>", "</details>", "<summary>", "</summary>"];
 
+/// What is around a table or a block of code.
+const FRAME: &str = "<div class=\"wide\" tabindex=\"0\">";
+
 /// Markdown of a proposal as HTML.
 fn markdown(text: &str) -> String {
     let text = strip(text);
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH;
-    let events = Parser::new_ext(&text, options).map(|event| match event {
-        Event::Html(html) => Event::Html(only_ours(&html).into()),
-        Event::InlineHtml(html) => Event::InlineHtml(only_ours(&html).into()),
-        other => other,
+    let frame = |html: &'static str| Event::Html(html.into());
+    let events = Parser::new_ext(&text, options).flat_map(|event| match event {
+        Event::Html(html) => vec![Event::Html(only_ours(&html).into())],
+        Event::InlineHtml(html) => vec![Event::InlineHtml(only_ours(&html).into())],
+        // Wide ones are moved by themselves, with a keyboard too.
+        Event::Start(Tag::Table(_)) => vec![frame(FRAME), event],
+        Event::Start(Tag::CodeBlock(_)) => vec![frame(FRAME), event],
+        Event::End(TagEnd::CodeBlock) => vec![event, frame("</div>\n")],
+        Event::End(TagEnd::Table) => vec![event, frame("</div>\n")],
+        other => vec![other],
     });
     let mut out = String::new();
     pulldown_cmark::html::push_html(&mut out, events);

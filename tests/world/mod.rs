@@ -23,6 +23,8 @@ pub(crate) mod deliveries;
 
 pub(crate) mod served;
 
+pub(crate) mod chromium;
+
 pub(crate) mod kubernetes;
 
 pub(crate) mod nvidia;

@@ -80,6 +80,9 @@ pub struct Metadata {
     /// What reviewers asked for.
     #[serde(default, skip_serializing_if = "Overrides::is_empty")]
     pub overrides: Overrides,
+    /// The last command that was noted here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub obeyed: Option<Obeyed>,
     /// UTC day on which a person declined it by a comment: it stays open, for them to close. Why is in `reason`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub declined_on: Option<Date>,
@@ -95,6 +98,27 @@ pub struct Metadata {
     /// Why it was closed, as the bot or a person said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+/// A command by its place, so that one that was interrupted is known again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Obeyed {
+    /// What the forge calls the comment.
+    pub comment: String,
+    /// Which of its commands, from 0.
+    pub n: usize,
+}
+
+impl Obeyed {
+    /// Whether this one was noted, if the last one that was is `last`.
+    pub fn is_in(&self, last: Option<&Self>) -> bool {
+        last.is_some_and(|last| last.comment == self.comment && self.n <= last.n)
+    }
+
+    /// Whether an earlier command of the same comment was noted last, or this one.
+    pub fn follows(&self, last: Option<&Self>) -> bool {
+        last.is_some_and(|last| last.comment == self.comment)
+    }
 }
 
 /// Where a proposal stands.
@@ -147,6 +171,7 @@ impl Default for Metadata {
             metrics: Vec::new(),
             shares: Shares::default(),
             overrides: Overrides::default(),
+            obeyed: None,
             declined_on: None,
             snoozed_until: None,
             paused: false,

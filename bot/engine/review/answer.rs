@@ -8,7 +8,7 @@ use slicewright_core::ids::PoolId;
 use slicewright_core::review::DECLINED_LABEL;
 use slicewright_core::review::asked::named;
 use slicewright_core::review::command::{Command, Least};
-use slicewright_core::review::metadata::Metadata;
+use slicewright_core::review::metadata::{Metadata, Obeyed};
 use slicewright_core::review::overrides::Item;
 
 use super::hear::Sight;
@@ -67,10 +67,11 @@ impl Engine {
         };
         let mut carried: Vec<Carried> = Vec::new();
         let mut replies = Vec::new();
-        for command in &commands {
+        for (n, command) in commands.iter().enumerate() {
             let shown = command.to_string();
+            let place = Obeyed { comment: comment.id.clone(), n };
             let outcome = match self.allowed(&sight, comment, command).await? {
-                Ok(()) => self.carry_out(&sight, comment, command, at, facts).await?,
+                Ok(()) => self.carry_out(&sight, comment, command, place, at, facts).await?,
                 Err(why) => Err(why),
             };
             match outcome {
@@ -183,6 +184,7 @@ impl Engine {
         sight: &Sight<'_>,
         comment: &Comment,
         command: &Command,
+        place: Obeyed,
         at: Timestamp,
         facts: &Facts,
     ) -> anyhow::Result<Result<Said, String>> {
@@ -195,10 +197,10 @@ impl Engine {
             Command::Status => Ok(Ok(Said::Reply(standing(sight, at, facts, dialect)?))),
             Command::Why(item) => self.why(sight, item.as_ref(), at).await,
             Command::Snooze(_) | Command::Pause | Command::Decline(_) => {
-                self.note_alone(sight, comment, command, at).await
+                self.note_alone(sight, comment, command, place, at).await
             }
             Command::Regenerate { .. } | Command::Rebase | Command::Set(_) | Command::Resume => {
-                self.plan_anew(sight, comment, command, at).await
+                self.plan_anew(sight, comment, command, place, at).await
             }
         }
     }
@@ -244,6 +246,7 @@ impl Engine {
         sight: &Sight<'_>,
         comment: &Comment,
         command: &Command,
+        place: Obeyed,
         at: Timestamp,
     ) -> anyhow::Result<Result<Said, String>> {
         // Commands before this one may have noted something.
@@ -251,12 +254,12 @@ impl Engine {
         let fresh = sight.forge.find(&sight.branch, &main).await.context("cannot look at the branch")?;
         let Some(known) = &sight.known else { return Ok(Err(UNREADABLE.to_owned())) };
         let pool = PoolId { cluster: known.cluster.clone(), pool: known.pool.clone() };
-        let order = Order { pool, command: command.clone(), head: comment.head.clone() };
+        let order = Order { pool, command: command.clone(), place, head: comment.head.clone() };
         let before = match self.ready_for(&order, &fresh) {
             Ok(before) => before,
             Err(why) => return Ok(Err(why)),
         };
-        let noted = match command.noted(&before, None, day(at)) {
+        let noted = match order.noted(&before, None, day(at)) {
             Ok(noted) => noted,
             Err(why) => return Ok(Err(why)),
         };
@@ -276,11 +279,13 @@ impl Engine {
         sight: &Sight<'_>,
         comment: &Comment,
         command: &Command,
+        place: Obeyed,
         at: Timestamp,
     ) -> anyhow::Result<Result<Said, String>> {
         let Some(known) = &sight.known else { return Ok(Err(UNREADABLE.to_owned())) };
         let pool = PoolId { cluster: known.cluster.clone(), pool: known.pool.clone() };
-        let order = Order { pool: pool.clone(), command: command.clone(), head: comment.head.clone() };
+        let head = comment.head.clone();
+        let order = Order { pool: pool.clone(), command: command.clone(), place, head };
         let inputs = self.live(Some(&sight.cluster.name), at)?;
         let wishes =
             Wishes { cluster: Some(sight.cluster.name.clone()), pool: Some(pool.pool), dry_run: false };

@@ -11,7 +11,7 @@ use slicewright_core::review::asked::Asked;
 use slicewright_core::review::command::Command;
 use slicewright_core::review::difference::difference;
 use slicewright_core::review::lifecycle::{Action, Wanted};
-use slicewright_core::review::metadata::Metadata;
+use slicewright_core::review::metadata::{Metadata, Obeyed as Place};
 use slicewright_core::review::overrides::Overrides;
 
 use crate::engine::Engine;
@@ -27,6 +27,8 @@ pub(in crate::engine) struct Order {
     pub(in crate::engine) pool: PoolId,
     /// The command.
     pub(in crate::engine) command: Command,
+    /// Where it stands.
+    pub(in crate::engine) place: Place,
     /// Head of the branch that its author saw.
     pub(in crate::engine) head: Option<String>,
 }
@@ -51,6 +53,25 @@ pub(in crate::engine) struct Obeyed {
     pub(in crate::engine) moved: Option<[String; 2]>,
     /// What is noted now.
     pub(in crate::engine) noted: Metadata,
+}
+
+impl Order {
+    /// What is noted after the command; nothing else where it was noted before it was interrupted.
+    ///
+    /// # Errors
+    /// Why it cannot be done, for its author.
+    pub(super) fn noted(
+        &self,
+        before: &Metadata,
+        numbered: Option<&[String]>,
+        today: jiff::civil::Date,
+    ) -> Result<Metadata, String> {
+        if self.place.is_in(before.obeyed.as_ref()) {
+            return Ok(before.clone());
+        }
+        let noted = self.command.noted(before, numbered, today)?;
+        Ok(Metadata { obeyed: Some(self.place.clone()), ..noted })
+    }
 }
 
 impl Taken {
@@ -121,7 +142,7 @@ impl Engine {
         };
         let numbered = numbered(analysis, &order.pool, &before);
         let today = day(analysis.at);
-        let noted = match order.command.noted(&before, numbered.as_deref(), today) {
+        let noted = match order.noted(&before, numbered.as_deref(), today) {
             Ok(noted) => noted,
             Err(why) => return Ok(Err(why)),
         };

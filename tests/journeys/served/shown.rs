@@ -1,12 +1,12 @@
 //! Pages, health and figures.
 
 use super::{Service, on_both};
-use crate::world::checkout;
 use crate::world::forge::Face;
 use crate::world::golden;
 use crate::world::prometheus::Prometheus;
 use crate::world::served::{Heard, Sent};
 use crate::world::wait::until;
+use crate::world::{checkout, chromium};
 
 #[test]
 fn the_pages_say_where_every_pool_stands() {
@@ -104,4 +104,19 @@ fn what_is_shipped_for_prometheus_fits_the_figures() {
         let missing: Vec<&str> = named.filter(|name| !figures.contains(&format!("\n{name}"))).collect();
         assert!(missing.is_empty(), "{file}: {missing:?}");
     }
+}
+
+/// Screenshots are kept in `target/pages/` for people to look at.
+#[test]
+fn the_pages_can_be_read_on_a_phone_and_in_the_dark() {
+    let prometheus = Prometheus::holding(&[&golden::dc1()]);
+    let service = Service::new(Face::GitHub, &prometheus, "").proposed();
+    until(30, "the pool on the page", || {
+        service.server().get("/").body.contains("dc1/a100-40gb").then_some(())
+    });
+    let folder = checkout("target/pages");
+    std::fs::create_dir_all(&folder).unwrap();
+    let url = service.server().url();
+    let wrong = chromium::look(&folder, &[&url, &format!("{url}/pools/dc1/a100-40gb")]);
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
