@@ -13,6 +13,7 @@ use slicewright_core::units::Money;
 use slicewright_core::usage::{DataQuality, WorkloadProfile};
 
 use crate::engine::VERSION;
+use crate::engine::orphans::Orphan;
 use crate::engine::propose::{ClusterReport, PoolReport, Report};
 
 /// Version of the document.
@@ -31,6 +32,22 @@ struct Document {
     clusters: Vec<JsonCluster>,
     /// Repositories in which nothing is proposed before their people said so.
     waiting: Vec<JsonWaiting>,
+    /// Branches that belong to no pool that is configured or measured: nothing there is updated or withdrawn. Of
+    /// repositories that were looked at as a whole.
+    orphans: Vec<JsonOrphan>,
+}
+
+/// A branch of no pool.
+#[derive(Serialize, JsonSchema)]
+struct JsonOrphan {
+    /// Clusters that its repository describes.
+    clusters: Vec<String>,
+    /// Its name.
+    branch: String,
+    /// What is the case, in a sentence.
+    problem: String,
+    /// What to do about it.
+    advice: String,
 }
 
 /// A repository whose people are asked first.
@@ -332,6 +349,14 @@ pub(super) fn report(report: &Report, dry_run: bool) -> anyhow::Result<String> {
                 action: waiting.action.code().to_owned(),
                 action_reason: waiting.action.reason().to_owned(),
                 url: waiting.url.clone(),
+            })
+            .collect(),
+        orphans: (report.orphans.iter())
+            .map(|orphan| JsonOrphan {
+                clusters: orphan.clusters.clone(),
+                branch: orphan.branch.clone(),
+                problem: orphan.problem(),
+                advice: Orphan::ADVICE.to_owned(),
             })
             .collect(),
     };

@@ -7,6 +7,7 @@ use super::out::Out;
 use super::progress::Bar;
 use super::{DONE, FINDINGS, json};
 use crate::engine::Engine;
+use crate::engine::orphans::Orphan;
 use crate::engine::propose::{ClusterReport, PoolReport, Report, Wishes};
 use crate::settings::ServiceSettings;
 
@@ -51,6 +52,12 @@ pub(super) fn show(report: &Report, output: Output, dry_run: bool, out: &mut Out
             }
             for cluster in &report.clusters {
                 show_cluster(cluster, dry_run, out)?;
+            }
+            for orphan in &report.orphans {
+                out.line(&format!("\nrepository of {}: {}", orphan.clusters.join(", "), orphan.problem()))?;
+            }
+            if !report.orphans.is_empty() {
+                out.line(&format!("  → {}", Orphan::ADVICE))?;
             }
             Ok(())
         }

@@ -1,11 +1,10 @@
 //! One page a repository: where every pool's proposal stands.
 
-use std::collections::BTreeMap;
-
 use anyhow::Context as _;
 use jiff::tz::Offset;
 use slicewright_core::usage::Severity;
 
+use super::orphans::Orphan;
 use super::propose::{ClusterReport, PoolReport, Report};
 use super::{Engine, Inputs};
 use crate::render::{self, Board, BoardProblem, BoardRow};
@@ -18,25 +17,24 @@ impl Engine {
     /// Writes the pages of the repositories that want one and all of whose clusters were looked at. What goes wrong
     /// is told in the log: the proposals are done, and no less so without a page.
     pub(super) async fn show_boards(&self, inputs: &Inputs, report: &Report) {
-        let mut of_repository: BTreeMap<String, Vec<&ClusterReport>> = BTreeMap::new();
-        for cluster in &report.clusters {
-            let settings = self.settings().clusters.iter().find(|one| one.name == cluster.analysis.cluster);
-            if let Some(settings) = settings.filter(|one| one.repository.dashboard) {
-                of_repository.entry(settings.repository.place()).or_default().push(cluster);
-            }
-        }
-        for (place, clusters) in of_repository {
-            let here = self.settings().clusters.iter().filter(|one| one.repository.place() == place);
-            if here.count() != clusters.len() {
+        for (place, clusters) in self.whole(report) {
+            let mut here = self.settings().clusters.iter().filter(|one| one.repository.place() == place);
+            if !here.all(|one| one.repository.dashboard) {
                 continue;
             }
-            if let Err(error) = self.show_board(inputs, &clusters).await {
+            let orphans = report.orphans.iter().filter(|orphan| orphan.repository == place).collect();
+            if let Err(error) = self.show_board(inputs, &clusters, orphans).await {
                 tracing::warn!("cannot write the dashboard of `{place}`: {error:#}");
             }
         }
     }
 
-    async fn show_board(&self, inputs: &Inputs, clusters: &[&ClusterReport]) -> anyhow::Result<()> {
+    async fn show_board(
+        &self,
+        inputs: &Inputs,
+        clusters: &[&ClusterReport],
+        orphans: Vec<&Orphan>,
+    ) -> anyhow::Result<()> {
         let name = &clusters[0].analysis.cluster;
         let settings = self.settings().clusters.iter().find(|one| one.name == *name);
         let settings = settings.context("the cluster is gone from the configuration")?;
@@ -45,6 +43,8 @@ impl Engine {
             day: Offset::UTC.to_datetime(inputs.at).date(),
             rows: clusters.iter().flat_map(|cluster| &cluster.pools).map(row).collect(),
             problems: clusters.iter().flat_map(|cluster| problems(cluster)).collect(),
+            orphans: orphans.into_iter().map(|orphan| orphan.branch.as_str()).collect(),
+            orphans_advice: Orphan::ADVICE,
             file: repo::PLACE,
         };
         let text = render::board(&board, self.dialect(&settings.repository))?;

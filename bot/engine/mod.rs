@@ -16,6 +16,8 @@ pub mod proposal;
 
 pub mod propose;
 
+pub mod orphans;
+
 pub mod review;
 
 pub mod service;

@@ -18,6 +18,11 @@ use crate::settings::{ClusterSettings, repo};
 /// change it.
 const FILE: &str = include_str!("../../config/repo-example.yaml");
 
+/// Branch of the merge request that asks.
+pub(super) fn branch(prefix: &str) -> String {
+    format!("{prefix}/onboarding")
+}
+
 /// A repository in which nothing is proposed yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
@@ -50,7 +55,7 @@ impl Engine {
         if repo::is_there(&tree.files, &tree.skipped) {
             return Ok(None);
         }
-        let branch = format!("{}/onboarding", self.settings().branch_prefix());
+        let branch = branch(self.settings().branch_prefix());
         let base_branch = forge.base_branch().await.context("cannot tell the default branch")?;
         let identity = forge.identity().await.context("cannot tell who the bot is")?;
         let dialect = self.dialect(&cluster.repository);

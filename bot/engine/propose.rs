@@ -17,6 +17,7 @@ use slicewright_core::review::signature::SigningKey;
 
 use super::analyse::Analysis;
 use super::onboarding::Waiting;
+use super::orphans::Orphan;
 use super::pass::{Done, Doubt, Pass, Ready, Subject, known, noted};
 use super::proposal::{Proposal, wanted, write};
 use super::review::{Obeyed, Order, Taken};
@@ -44,6 +45,8 @@ pub struct Report {
     pub clusters: Vec<ClusterReport>,
     /// Repositories in which nothing is proposed before their people said so.
     pub waiting: Vec<Waiting>,
+    /// Branches that belong to no pool, in the repositories that were looked at as a whole.
+    pub orphans: Vec<Orphan>,
 }
 
 /// What came of one cluster.
@@ -174,10 +177,13 @@ impl Engine {
             let pools = self.propose_pools(&run, &there, room).await?;
             clusters.push(ClusterReport { analysis, pools });
         }
-        let report = Report { clusters, waiting };
+        let mut report = Report { clusters, waiting, orphans: Vec::new() };
         // A run over some pools would leave the others out.
-        if !wishes.dry_run && wishes.pool.is_none() {
-            self.show_boards(inputs, &report).await;
+        if wishes.pool.is_none() {
+            report.orphans = self.orphans(inputs, &report).await;
+            if !wishes.dry_run {
+                self.show_boards(inputs, &report).await;
+            }
         }
         Ok(report)
     }

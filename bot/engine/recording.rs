@@ -52,6 +52,8 @@ pub struct RecordedCluster {
     pub tree: Tree,
     /// What was there for each branch that was looked at.
     pub found: BTreeMap<String, Found>,
+    /// Every branch that is the bot's to write.
+    pub branches: BTreeSet<String>,
     /// Who the bot is there.
     pub identity: Identity,
     /// Branch that proposals are for.
@@ -78,6 +80,8 @@ enum Line {
         own_emails: BTreeSet<String>,
         #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
         forge_emails: BTreeSet<String>,
+        #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+        branches: BTreeSet<String>,
         base_branch: String,
     },
     Answer {
@@ -158,6 +162,7 @@ impl Recording {
                 name: name.clone(),
                 own_emails: cluster.identity.emails.clone(),
                 forge_emails: cluster.identity.forge_emails.clone(),
+                branches: cluster.branches.clone(),
                 base_branch: cluster.base_branch.clone(),
             })?;
             write(&Line::Repository {
@@ -235,8 +240,9 @@ impl Recording {
                 self.config = config;
             }
             Line::Catalog { name, text } => self.catalog_files.push((name, text)),
-            Line::Cluster { name, own_emails, forge_emails, base_branch } => {
+            Line::Cluster { name, own_emails, forge_emails, branches, base_branch } => {
                 let cluster = self.clusters.entry(name).or_default();
+                cluster.branches = branches;
                 cluster.identity = Identity { emails: own_emails, forge_emails };
                 cluster.base_branch = base_branch;
             }
@@ -366,6 +372,10 @@ impl Forge for ReplayedForge {
         Err(ForgeError::NotFound { what: format!("commit {commit} in the recording") })
     }
 
+    async fn branches(&self) -> Result<BTreeSet<String>, ForgeError> {
+        Ok(self.cluster.branches.clone())
+    }
+
     async fn find(&self, branch: &str, _: &str) -> Result<Found, ForgeError> {
         Ok(self.cluster.found.get(branch).cloned().unwrap_or_default())
     }
@@ -442,6 +452,12 @@ impl Forge for RecordingForge {
         let tree = self.forge.read_tree(commit).await?;
         self.keep(|kept| kept.tree = tree.clone());
         Ok(tree)
+    }
+
+    async fn branches(&self) -> Result<BTreeSet<String>, ForgeError> {
+        let branches = self.forge.branches().await?;
+        self.keep(|kept| kept.branches.clone_from(&branches));
+        Ok(branches)
     }
 
     async fn find(&self, branch: &str, main: &str) -> Result<Found, ForgeError> {
@@ -562,6 +578,7 @@ mod tests {
                 "slicewright/c/p".into(),
                 Found { branch_head: Some("d00d".into()), ..Found::default() },
             )]),
+            branches: BTreeSet::from(["slicewright/c/p".into()]),
             identity: Identity { emails: ["bot@x".to_owned()].into(), ..Identity::default() },
             base_branch: "main".into(),
             answers: Vec::new(),

@@ -162,6 +162,16 @@ impl Git {
         Ok((output.status.success() && !text.is_empty()).then_some(text))
     }
 
+    /// Names of the branches in a folder of them, at any depth.
+    pub(super) fn branches_below(&self, folder: &str) -> Result<Vec<String>, ForgeError> {
+        let listed = self.ask_line(&[
+            "for-each-ref",
+            "--format=%(refname:lstrip=2)",
+            &format!("refs/heads/{folder}/"),
+        ])?;
+        Ok(listed.lines().map(str::to_owned).collect())
+    }
+
     /// Every entry below `tree`, with its folders, by path. Paths that are not UTF-8 are given as bytes would read.
     pub(super) fn entries(&self, tree: &str) -> Result<Listing, ForgeError> {
         Ok(self.listed(tree)?.into_iter().collect())

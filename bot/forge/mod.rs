@@ -395,6 +395,13 @@ pub trait Forge: Send + Sync {
     /// When the commit is not there or cannot be read in full.
     async fn read_tree(&self, commit: &str) -> Result<Tree, ForgeError>;
 
+    /// Every branch that is the bot's to write, by name, whoever made it and whether anything is proposed from it or not.
+    /// One listing, which costs nothing while it is as it was.
+    ///
+    /// # Errors
+    /// When they cannot be listed in full.
+    async fn branches(&self) -> Result<BTreeSet<String>, ForgeError>;
+
     /// What is there for `branch`, beside `main`, a commit of the default branch: one pass holds everything against the
     /// same.
     ///

@@ -6,6 +6,9 @@ use slicewright_core::review::board::Section;
 use super::template::Templates;
 use super::{Dialect, RenderError};
 
+/// Most branches of no pool that are listed. With more, a prefix is shared with somebody else, which a few tell as well.
+const MOST_ORPHANS: usize = 20;
+
 /// What the page shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Board<'a> {
@@ -15,6 +18,10 @@ pub struct Board<'a> {
     pub rows: Vec<BoardRow<'a>>,
     /// What stops whole clusters.
     pub problems: Vec<BoardProblem<'a>>,
+    /// Branches that belong to no pool.
+    pub orphans: Vec<&'a str>,
+    /// What to do about those, in a sentence.
+    pub orphans_advice: &'a str,
     /// The repository's own configuration file.
     pub file: &'a str,
 }
@@ -56,6 +63,9 @@ struct Page<'a> {
     parts: &'a [Part<'a>],
     left_out: &'a [Part<'a>],
     problems: &'a [BoardProblem<'a>],
+    orphans: &'a [&'a str],
+    n_more_orphans: usize,
+    orphans_advice: &'a str,
     n_pools: usize,
     n_open: usize,
     freed: u32,
@@ -82,12 +92,16 @@ pub(super) fn board(board: &Board<'_>, dialect: Dialect) -> Result<String, Rende
     let open = board.rows.iter().filter(|row| row.is_open);
     let templates = Templates::new()?;
     let mut left_out = Vec::new();
+    let n_orphans = board.orphans.len().min(MOST_ORPHANS);
     loop {
         let page = Page {
             day: board.day.to_string(),
             parts: &parts,
             left_out: &left_out,
             problems: &board.problems,
+            orphans: &board.orphans[..n_orphans],
+            n_more_orphans: board.orphans.len() - n_orphans,
+            orphans_advice: board.orphans_advice,
             n_pools: board.rows.len(),
             n_open: open.clone().count(),
             freed: open.clone().map(|row| row.cards_freed).sum(),
@@ -137,6 +151,8 @@ mod tests {
                 BoardRow { reason: "a commit of @everyone", ..row(Section::WithPeople, "dc1/t4") },
             ],
             problems: vec![BoardProblem { cluster: "dc2", text: "no samples", advice: "check the address" }],
+            orphans: vec![],
+            orphans_advice: "",
             file: ".slicewright.yaml",
         };
         let text = super::board(&board, Dialect::GitHub).unwrap();
@@ -152,9 +168,30 @@ mod tests {
         let mut rows = vec![row(Section::WithPeople, "dc1/edited")];
         rows.extend((0..2_000).map(|n| row(Section::Nothing, ["dc1/a", "dc1/b"][n % 2])));
         let day = jiff::civil::date(2026, 1, 15);
-        let board = Board { day, rows, problems: vec![], file: ".slicewright.yaml" };
+        let (orphans, file) = (vec![], ".slicewright.yaml");
+        let board = Board { day, rows, problems: vec![], orphans, orphans_advice: "", file };
         let text = super::board(&board, Dialect::GitHub).unwrap();
         assert!(text.len() <= Dialect::GitHub.budget() && text.contains("dc1/edited"), "{}", text.len());
         assert!(text.contains("Left out for want of room: *Nothing to propose* (2000 pools)."), "{text}");
+    }
+
+    #[test]
+    fn branches_of_no_pool_are_listed_with_what_to_do_and_some_stand_for_many() {
+        let names: Vec<String> = (0..22).map(|n| format!("slicewright/old/p{n:02}")).collect();
+        let board = Board {
+            day: jiff::civil::date(2026, 1, 15),
+            rows: vec![row(Section::Nothing, "dc1/l4")],
+            problems: vec![],
+            orphans: names.iter().map(String::as_str).collect(),
+            orphans_advice: "close it, or put the pool back",
+            file: ".slicewright.yaml",
+        };
+        let text = super::board(&board, Dialect::GitHub).unwrap();
+        let part = text.split("## ").find(|part| part.starts_with("Branches of no pool")).unwrap();
+        assert!(part.contains("What to do: close it, or put the pool back."), "{part}");
+        assert!(part.contains("- `slicewright/old/p00`\n- `slicewright/old/p01`\n"), "{part}");
+        assert!(part.contains("p19`\n- and 2 more\n") && !part.contains("p20"), "{part}");
+        let none = super::board(&Board { orphans: vec![], ..board }, Dialect::GitHub).unwrap();
+        assert!(!none.contains("of no pool"), "{none}");
     }
 }

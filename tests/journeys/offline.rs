@@ -14,6 +14,8 @@ fn a_replay_of_a_record_is_the_same_to_the_byte() {
         bot = Bot::new(&prometheus, BareRepo::from_folder(&example("golden-dc1")), "dc1", "");
         std::fs::write(bot.file("mine.yaml"), MODEL).unwrap();
         bot.configure(&format!("url: {}", prometheus.url()), "", "catalog: [mine.yaml]");
+        // What belongs to no pool is told by both.
+        bot.repo.git(&["branch", "slicewright/gone/l4", "main"]);
         ok(&bot.run(&["record", "--at", AT, "--to", "run.slicewright"]));
         live = ["text", "json", "markdown"].map(|output| bot.propose(&["--dry-run", "--output", output]));
     }
@@ -23,6 +25,7 @@ fn a_replay_of_a_record_is_the_same_to_the_byte() {
     let replayed = ["text", "json", "markdown"]
         .map(|output| ok(&bot.run(&["replay", "run.slicewright", "--output", output])));
     assert_eq!(live, replayed);
+    assert!(live[0].contains("branch `slicewright/gone/l4` belongs to no pool"), "{}", live[0]);
     let explained = ok(&bot.run(&["explain", "search/ocr-svc", "--recording", "run.slicewright"]));
     assert!(explained.contains("2g.10gb"), "{explained}");
     ok(&bot.run(&["doctor", "--recording", "run.slicewright"]));

@@ -168,6 +168,59 @@ fn the_dashboard_and_the_checks_say_where_it_stands() {
     });
 }
 
+#[test]
+fn what_was_proposed_for_a_pool_that_is_configured_no_more_is_named_and_left_alone() {
+    on_both(|service, prometheus| {
+        let beside = ", onboarding: false, dashboard: true";
+        service.configure(prometheus, beside, "");
+        service.propose(&[]);
+        // The branch of the first contact belongs to no pool, and is no orphan.
+        let main = crate::world::repo::MAIN;
+        service.fake.state().infra().git.git(&["branch", ONBOARDING, main]);
+        let shown = service.propose(&[]);
+        assert!(!shown.contains("belongs to no pool"), "{shown}");
+
+        let config = service.home.path().join("slicewright.yaml");
+        let before = std::fs::read_to_string(&config).unwrap();
+        std::fs::write(&config, before.replace("name: a100-40gb", "name: renamed")).unwrap();
+        let head = service.fake.state().infra().git.head(BRANCH);
+        let shown = service.propose(&[]);
+        let problem = format!("repository of dc1: branch `{BRANCH}` belongs to no pool that is configured");
+        assert!(shown.contains(&problem) && shown.contains("put the pool back"), "{shown}");
+        assert_eq!(shown.matches("belongs to no pool").count(), 1, "{shown}");
+        let shown: serde_json::Value = serde_json::from_str(&service.propose(&["--output", "json"])).unwrap();
+        let [orphan] = shown["orphans"].as_array().unwrap().as_slice() else { panic!("{shown}") };
+        assert_eq!((&orphan["branch"], &orphan["clusters"]), (&BRANCH.into(), &serde_json::json!(["dc1"])));
+        let board = service.fake.state().infra().issues[0].body.clone();
+        assert!(
+            board.contains("## Branches of no pool") && board.contains(&format!("- `{BRANCH}`")),
+            "{board}"
+        );
+        // A dry run says so as well, and a run over some pools does not look.
+        let shown = service.propose(&["--dry-run"]);
+        assert!(shown.contains(&problem), "{shown}");
+        let shown = service.propose(&["--pool", "renamed"]);
+        assert!(!shown.contains("belongs to no pool"), "{shown}");
+        assert_eq!(service.fake.state().infra().git.head(BRANCH), head);
+        assert!(service.requests().contains(&(BRANCH.to_owned(), true)), "{:?}", service.requests());
+
+        // A pool that is configured and has no node now has its branch still.
+        let empty = before
+            .replace("nodes: 'dc1-gpu-.*'", "nodes: 'dc1-gpu-.*'}\n      - {name: old, nodes: 'none-.*'");
+        std::fs::write(&config, empty).unwrap();
+        {
+            let mut state = service.fake.state();
+            state.close("slicewright/dc1/renamed");
+            state.infra().git.delete_branch("slicewright/dc1/renamed");
+            state.infra().git.git(&["branch", "slicewright/dc1/old", main]);
+        }
+        let shown = service.propose(&[]);
+        assert!(!shown.contains("belongs to no pool"), "{shown}");
+        let board = service.fake.state().infra().issues[0].body.clone();
+        assert!(!board.contains("Branches of no pool"), "{board}");
+    });
+}
+
 /// Another version of the bot, or another setting, can use what was refused at the same commit.
 #[test]
 fn a_configuration_that_can_be_used_again_is_red_no_more() {

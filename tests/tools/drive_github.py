@@ -102,6 +102,14 @@ def main(url, token, path):
     # As they come: githubkit's models of labels are those of a later version than the one spoken here.
     labels = rest.issues.add_labels(**at, issue_number=pull.number, data={"labels": ["gpu"]}).json()
     print("labels", [label["name"] for label in labels])
+    assert rest.issues.remove_label(**at, issue_number=pull.number, name="gpu").json() == []
+    refused(404, lambda: rest.issues.remove_label(**at, issue_number=pull.number, name="gpu"))
+
+    below = rest.git.list_matching_refs(**at, ref="heads/slicewright/").parsed_data
+    assert [one.ref for one in below] == [f"refs/heads/{pull.head.ref}"], below
+    kim = rest.users.get_by_username("kim").parsed_data
+    assert rest.users.get_by_id(kim.id).parsed_data.login == "kim"
+    refused(404, lambda: rest.users.get_by_id(99))
 
 
 if __name__ == "__main__":

@@ -63,6 +63,8 @@ def main(url, token, path, maintainer):
     assert project.branches.get(BRANCH).commit["id"] == again.id
     names = [branch.name for branch in project.branches.list(regex=f"^({project.default_branch}|{BRANCH})$")]
     print("branches", sorted(names))
+    assert [branch.name for branch in project.branches.list(search="^slicewright/")] == [BRANCH]
+    assert project.branches.list(search="^judge/") == []
     assert project.repository_merge_base([base, BRANCH])["id"] == base
     between = project.commits.list(ref_name=f"{base}..{again.id}", get_all=True)
     assert [one.id for one in between] == [again.id]

@@ -135,9 +135,7 @@ impl Client {
         for page in 1..=MOST_PAGES {
             let answer = self.get(what, &format!("{path}{sign}per_page=100&page={page}")).await?;
             items.extend(answer.json::<Vec<T>>(what)?);
-            // Its address is left alone: it may name a host that is not the one that was asked.
-            let more = answer.headers.get(LINK).and_then(|link| link.to_str().ok());
-            if !more.is_some_and(|link| link.contains("rel=\"next\"")) {
+            if !has_next(&answer) {
                 return Ok(items);
             }
         }
@@ -327,6 +325,13 @@ pub(super) fn way_out(said: &str) -> Option<&'static str> {
         ("Must have", "give the bot's account the role *Write* here"),
     ];
     known.into_iter().find(|(words, _)| said.contains(words)).map(|(_, way_out)| way_out)
+}
+
+/// Whether a list goes on. The address that is given for it is left alone: it may name a host that is not the one that was
+/// asked.
+pub(super) fn has_next(answer: &Answer) -> bool {
+    let more = answer.headers.get(LINK).and_then(|link| link.to_str().ok());
+    more.is_some_and(|link| link.contains("rel=\"next\""))
 }
 
 /// The cursor with which a list goes on. The address beside it is left alone, as everywhere.

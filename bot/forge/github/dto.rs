@@ -47,6 +47,9 @@ pub(super) struct CollaboratorPermission {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Reference {
+    /// `refs/heads/…`.
+    #[serde(rename = "ref")]
+    pub(super) name: String,
     pub(super) object: Object,
 }
 

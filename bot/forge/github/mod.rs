@@ -35,6 +35,7 @@ mod hooks;
 
 mod checkup;
 
+use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 
 use async_trait::async_trait;
@@ -131,6 +132,10 @@ impl Forge for GitHub {
 
     async fn read_tree(&self, commit: &str) -> Result<Tree, ForgeError> {
         self.whole_tree(commit).await
+    }
+
+    async fn branches(&self) -> Result<BTreeSet<String>, ForgeError> {
+        self.own_branches().await
     }
 
     async fn find(&self, branch: &str, main: &str) -> Result<Found, ForgeError> {

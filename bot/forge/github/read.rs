@@ -1,17 +1,19 @@
 //! The repository and its objects: what it is, where its branches stand, trees, files, comparisons.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
 use super::GitHub;
 use super::address::parts;
+use super::client::has_next;
 use super::dto::{self, Comparison, GitCommit, Reference};
 use crate::forge::content::{Entry, Listing, sort_out, wanted};
 use crate::forge::remote::contents::{self, Blobs, Source};
 use crate::forge::remote::http::{Answer, part};
 use crate::forge::remote::look::{BranchCommit, History};
-use crate::forge::{ForgeError, Tree};
+use crate::forge::{ForgeError, Tree, branch};
 
 /// Most pages of a comparison's commits: 10,000 of them.
 const MOST_PAGES: usize = 100;
@@ -139,6 +141,30 @@ impl GitHub {
             }),
             Err(error) => Err(error),
         }
+    }
+
+    /// Every branch that is the bot's to write.
+    pub(super) async fn own_branches(&self) -> Result<BTreeSet<String>, ForgeError> {
+        let repository = self.repository().await?;
+        let prefix = &self.target.branch_prefix;
+        let what = format!("listing the branches of {} below `{prefix}/`", repository.name);
+        // What only starts alike is listed too.
+        let path = repository.path(&format!("/git/matching-refs/heads/{}", parts(prefix)));
+        let mut own = BTreeSet::new();
+        for page in 1..=MOST_PAGES {
+            // It takes no size of a page, and is said to have several.
+            let at = if page == 1 { path.clone() } else { format!("{path}?page={page}") };
+            let answer = self.client.get(&what, &at).await?;
+            let names = answer.json::<Vec<Reference>>(&what)?.into_iter().filter_map(|reference| {
+                let name = reference.name.strip_prefix("refs/heads/")?.to_owned();
+                branch::own(name, prefix, &repository.base_branch)
+            });
+            own.extend(names);
+            if !has_next(&answer) {
+                return Ok(own);
+            }
+        }
+        Err(ForgeError::Failed { what: format!("{what}: the list has no end"), cause: None })
     }
 
     /// Where the default branch stands.

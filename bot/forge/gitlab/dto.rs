@@ -195,6 +195,7 @@ pub(super) struct Protected {
 /// A branch with its head.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Branch {
+    pub(super) name: String,
     pub(super) commit: Commit,
     #[serde(default)]
     pub(super) protected: bool,

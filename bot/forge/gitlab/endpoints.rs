@@ -17,7 +17,7 @@ use gitlab::api::projects::merge_requests::notes::awards::MergeRequestNoteAwards
 use gitlab::api::projects::merge_requests::{MergeRequest, MergeRequestScope, MergeRequests};
 use gitlab::api::projects::pipeline_schedules::PipelineSchedules;
 use gitlab::api::projects::protected_branches::ProtectedBranches;
-use gitlab::api::projects::repository::branches::Branch;
+use gitlab::api::projects::repository::branches::{Branch, Branches};
 use gitlab::api::projects::repository::commits::{Commit, CommitStatuses, Commits, CommitsOrder};
 use gitlab::api::projects::repository::{Archive, ArchiveFormat};
 use gitlab::api::users::{CurrentUser, User, Users};
@@ -108,6 +108,11 @@ pub(super) fn protected_branches(project: u64) -> Result<Asked, ForgeError> {
 /// One branch.
 pub(super) fn branch(project: u64, name: &str) -> Result<Asked, ForgeError> {
     built(Branch::builder().project(project).branch(name.to_owned()).build())
+}
+
+/// Branches below a folder, with their heads.
+pub(super) fn branches_below(project: u64, folder: &str) -> Result<Asked, ForgeError> {
+    built(Branches::builder().project(project).search(format!("^{folder}/")).build())
 }
 
 /// Deletes a branch, whatever its head is.

@@ -32,7 +32,7 @@ mod hooks;
 
 mod checkup;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use async_trait::async_trait;
@@ -158,6 +158,10 @@ impl Forge for GitLab {
 
     async fn read_tree(&self, commit: &str) -> Result<Tree, ForgeError> {
         self.tree(commit).await
+    }
+
+    async fn branches(&self) -> Result<BTreeSet<String>, ForgeError> {
+        self.own_branches().await
     }
 
     async fn find(&self, branch: &str, main: &str) -> Result<Found, ForgeError> {

@@ -1,5 +1,6 @@
 //! The project, its branches, its commits and its files.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -8,7 +9,7 @@ use super::{GitLab, dto, endpoints};
 use crate::forge::content::{self, Entry, Listing};
 use crate::forge::remote::contents::{self, Blobs, Source};
 use crate::forge::remote::look::{BranchCommit, History, is_id};
-use crate::forge::{ForgeError, Tree};
+use crate::forge::{Forge as _, ForgeError, Tree, branch};
 
 /// Access level of a developer, the lowest that may push and open merge requests.
 const DEVELOPER: u32 = 30;
@@ -49,6 +50,16 @@ impl GitLab {
         let project = self.project().await?.id;
         let what = self.on(&format!("reading branch `{name}`"));
         self.client.find(&what, &endpoints::branch(project, name)?).await
+    }
+
+    /// Every branch that is the bot's to write.
+    pub(super) async fn own_branches(&self) -> Result<BTreeSet<String>, ForgeError> {
+        let (project, base) = (self.project().await?.id, self.base_branch().await?);
+        let prefix = &self.target.branch_prefix;
+        let what = self.on(&format!("listing the branches below `{prefix}/`"));
+        let found: Vec<dto::Branch> =
+            self.client.list(&what, &endpoints::branches_below(project, prefix)?).await?;
+        Ok(found.into_iter().filter_map(|found| branch::own(found.name, prefix, &base)).collect())
     }
 
     /// One commit, if it is there.

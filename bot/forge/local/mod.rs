@@ -14,7 +14,7 @@ mod folder;
 
 mod contact;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use async_trait::async_trait;
@@ -148,7 +148,7 @@ impl Local {
 struct Change {
     base: String,
     files: BTreeMap<String, Option<Entry>>,
-    stale: std::collections::BTreeSet<String>,
+    stale: BTreeSet<String>,
     merged: bool,
 }
 
@@ -185,6 +185,16 @@ impl Local {
             what: format!("commit `{}` in `{}`", commit.escape_debug(), self.git.name()),
         })?;
         self.git.tree(&known)
+    }
+
+    /// Every branch that is the bot's to write.
+    ///
+    /// # Errors
+    /// See [`Forge::branches`].
+    pub fn branches(&self) -> Result<BTreeSet<String>, ForgeError> {
+        let (prefix, base) = (&self.settings.branch_prefix, self.base_branch()?);
+        let found = self.git.branches_below(prefix)?.into_iter();
+        Ok(found.filter_map(|name| branch::own(name, prefix, &base)).collect())
     }
 
     /// What is there for `branch`.
@@ -354,6 +364,10 @@ impl Forge for Local {
     async fn read_tree(&self, commit: &str) -> Result<Tree, ForgeError> {
         let commit = commit.to_owned();
         self.aside(move |local| local.read_tree(&commit)).await
+    }
+
+    async fn branches(&self) -> Result<BTreeSet<String>, ForgeError> {
+        self.aside(|local| local.branches()).await
     }
 
     async fn find(&self, branch: &str, main: &str) -> Result<Found, ForgeError> {

@@ -529,3 +529,15 @@ fn a_run_stopped_between_branch_and_file_is_completed_by_the_next() {
     passes(&world, None, &["withdraw", "leave"]);
     assert_eq!(std::fs::read_dir(&world.local.settings.requests).unwrap().count(), 1);
 }
+
+#[test]
+fn the_branches_below_the_prefix_are_listed_whoever_made_them() {
+    let world = World::new();
+    assert!(world.local.branches().unwrap().is_empty());
+    world.publish("gpu: 0\n");
+    for branch in ["slicewright/gone/l4", "slicewrights/x", "kim/topic"] {
+        git(&world.work, &["branch", branch]);
+    }
+    let branches: Vec<String> = world.local.branches().unwrap().into_iter().collect();
+    assert_eq!(branches, [BRANCH, "slicewright/gone/l4"]);
+}

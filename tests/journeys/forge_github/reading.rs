@@ -187,6 +187,34 @@ fn a_closed_one_and_one_that_was_opened_again_are_told_apart() {
 }
 
 #[test]
+fn the_branches_below_the_prefix_are_listed_whoever_made_them() {
+    let story = Story::new(SignIn::Token);
+    let branches = || story.done(story.bot.branches()).unwrap().into_iter().collect::<Vec<_>>();
+    assert_eq!(branches(), [""; 0]);
+    story.propose();
+    for branch in ["slicewright/gone/l4", "slicewrights/x", "kim/topic"] {
+        story.state().infra().git.git(&["branch", branch, MAIN]);
+    }
+    assert_eq!(branches(), [BRANCH, "slicewright/gone/l4"]);
+    story.asked();
+    branches();
+    let asked: Vec<_> = story.asked().into_iter().map(|line| (line.method, line.status)).collect();
+    assert_eq!(asked, [("GET".to_owned(), 304)], "one listing, for news only");
+
+    // A list that goes on is read on.
+    let page = |name: &str, more: bool| {
+        let reference = serde_json::json!({"ref": format!("refs/heads/{name}"), "object": {"sha": "0"}});
+        let reply = crate::world::forge::Reply::json(200, &serde_json::json!([reference]));
+        let link = "<https://elsewhere.example/x?page=2>; rel=\"next\"";
+        Fault::Refuse(if more { reply.with("link", link) } else { reply })
+    };
+    let pages = [page("slicewright/a/b", true), page("slicewright/c/d", false)];
+    let planned = pages.map(|page| ("GET", "/git/matching-refs/", page)).into();
+    story.forge.set_faults(Some(Faults::planned(planned)));
+    assert_eq!(branches(), ["slicewright/a/b", "slicewright/c/d"]);
+}
+
+#[test]
 fn approvals_count_for_the_head_that_was_seen() {
     let story = Story::new(SignIn::Token);
     let head = story.propose();

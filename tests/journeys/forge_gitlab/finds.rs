@@ -91,6 +91,26 @@ fn what_became_of_its_files_on_the_base_is_said() {
 }
 
 #[test]
+fn the_branches_below_the_prefix_are_listed_whoever_made_them() {
+    let story = Story::new();
+    let branches = || story.wait(story.bot.branches()).unwrap().into_iter().collect::<Vec<_>>();
+    assert_eq!(branches(), [""; 0]);
+    story.propose();
+    for branch in ["slicewright/gone/l4", "slicewrights/x", "kim/topic", "kim/slicewright/x"] {
+        story.forge.state().infra().git.git(&["branch", branch, MAIN]);
+    }
+    assert_eq!(branches(), [BRANCH, "slicewright/gone/l4"]);
+    story.forge.take_log();
+    branches();
+    let asked: Vec<_> = story.forge.take_log().into_iter().map(|line| (line.method, line.status)).collect();
+    assert_eq!(asked, [("GET".to_owned(), 304)], "one listing, for news only");
+    for n in 0..150 {
+        story.forge.state().infra().git.git(&["branch", &format!("slicewright/many/{n}"), MAIN]);
+    }
+    assert_eq!(branches().len(), 152);
+}
+
+#[test]
 fn approvals_holds_and_drafts_are_seen() {
     let story = Story::new();
     story.propose();

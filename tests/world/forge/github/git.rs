@@ -30,6 +30,17 @@ pub(super) fn get_ref(repository: &Repository, name: &str) -> Reply {
     }
 }
 
+/// Every branch whose name starts so.
+pub(super) fn matching_refs(repository: &Repository, start: &str) -> Reply {
+    let heads = repository.git.heads();
+    if heads.is_empty() {
+        return Reply::json(409, &json!({"message": "Git Repository is empty."}));
+    }
+    let named = heads.iter().map(|(branch, head)| (format!("heads/{branch}"), head));
+    let shown = named.filter(|(name, _)| name.starts_with(start)).map(|(name, head)| shown_ref(&name, head));
+    Reply::json(200, &shown.collect())
+}
+
 fn shown_ref(name: &str, head: &str) -> Value {
     let object = json!({"sha": head, "type": "commit"});
     shaped("git-ref", json!({"ref": format!("refs/{name}"), "object": object}))

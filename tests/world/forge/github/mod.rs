@@ -212,6 +212,7 @@ fn signed_in(state: &mut State, name: &str, parameters: &[String], call: &Call) 
         }
         "GET /repos/{owner}/{repo}/rules/branches/{branch}" => rules(state, &path, at(2)),
         "GET /repos/{owner}/{repo}/git/ref/{ref}" => git::get_ref(repository, at(2)),
+        "GET /repos/{owner}/{repo}/git/matching-refs/{ref}" => git::matching_refs(repository, at(2)),
         "POST /repos/{owner}/{repo}/git/refs" => {
             state.pushing(&path, who.id, |state| git::create_ref(state, &path, call))
         }

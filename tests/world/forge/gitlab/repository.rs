@@ -27,7 +27,11 @@ pub(super) fn branches(state: &State, asked: &Asked<'_>) -> Reply {
     let regex = asked.call.asked("regex").map(|regex| regex_lite::Regex::new(regex).unwrap());
     let mut names = asked.repository(state).git.branches();
     names.retain(|name| regex.as_ref().is_none_or(|regex| regex.is_match(name)));
-    names.retain(|name| asked.call.asked("search").is_none_or(|part| name.contains(part)));
+    names.retain(|name| match asked.call.asked("search").map(|part| (part, part.strip_prefix('^'))) {
+        None => true,
+        Some((_, Some(start))) => name.starts_with(start),
+        Some((part, None)) => name.contains(part),
+    });
     let all = names.iter().filter_map(|name| shown::branch(state, asked, name)).collect();
     paged(state, asked, all)
 }
