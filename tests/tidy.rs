@@ -192,11 +192,13 @@ fn dependencies_come_from_crates_io_under_allowed_licences() {
 /// npm writes down where a package came from: on a machine with a registry of its own, an address that others do not have.
 #[test]
 fn npm_packages_are_pinned_by_their_content_and_come_from_whichever_registry_is_configured() {
-    let lock = std::fs::read_to_string(checkout("tests/tools/npm/package-lock.json")).unwrap();
-    let lock: serde_json::Value = serde_json::from_str(&lock).unwrap();
-    let packages =
-        lock["packages"].as_object().expect("packages").iter().filter(|(path, _)| !path.is_empty());
+    let locks = ["tests/tools/npm/package-lock.json", "benches/rival/probot/package-lock.json"].map(|path| {
+        let lock = std::fs::read_to_string(checkout(path)).unwrap();
+        serde_json::from_str::<serde_json::Value>(&lock).unwrap()
+    });
+    let packages = locks.iter().flat_map(|lock| lock["packages"].as_object().expect("packages"));
     let broken: Vec<String> = packages
+        .filter(|(path, _)| !path.is_empty())
         .filter(|(_, package)| {
             let elsewhere = |from: &serde_json::Value| {
                 !from.as_str().is_some_and(|at| at.starts_with("https://registry.npmjs.org/"))

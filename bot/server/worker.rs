@@ -13,6 +13,9 @@ use crate::engine::service::{Service, Urgency, Worked};
 /// Longest wait before the queue is asked again: jobs that other servers put there ring no bell here.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
+/// Shortest one: in a flood of deliveries nobody looks into the queue after each.
+const SHORTEST_WAIT: Duration = Duration::from_millis(20);
+
 /// Workers that only hear, so that a person need not wait until a measurement is over.
 const LISTENERS: u32 = 2;
 
@@ -70,11 +73,14 @@ async fn work(
                 LONGEST_WAIT
             }
         };
+        let waited = async {
+            tokio::time::sleep(SHORTEST_WAIT).await;
+            // The sender lives as long as the service.
+            let _ = tokio::time::timeout(pause.saturating_sub(SHORTEST_WAIT), news.changed()).await;
+        };
         tokio::select! {
             () = stop.cancelled() => return,
-            // The sender lives as long as the service.
-            _ = news.changed() => {}
-            () = tokio::time::sleep(pause) => {}
+            () = waited => {}
         }
     }
 }

@@ -283,10 +283,7 @@ impl Session {
 
     /// Looks at the values, and marks the connection as in use.
     fn start(&mut self, values: &[Value<'_>]) -> Result<&'static str, StoreError> {
-        // PostgreSQL has no such texts; a store that one database takes and the other refuses would be a trap.
-        if values.iter().any(|value| matches!(value, Value::Text(Some(text)) if text.contains('\0'))) {
-            return Err(StoreError::invalid(self.doing, "a text holds the character NUL"));
-        }
+        can_be_kept(self.doing, values)?;
         self.clean = false;
         Ok(self.doing)
     }
@@ -355,4 +352,32 @@ pub(super) fn count(n: i64) -> u64 {
 /// Texts as one value: a JSON list.
 pub(super) fn list<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     serde_json::Value::from(texts.into_iter().collect::<Vec<_>>()).to_string()
+}
+
+/// Rows as one value: a JSON list of lists.
+///
+/// # Errors
+/// When a text cannot be kept, as with a value of its own.
+pub(super) fn table<'a, const N: usize>(
+    doing: &'static str,
+    rows: impl IntoIterator<Item = [Value<'a>; N]>,
+) -> Result<String, StoreError> {
+    let mut table = Vec::new();
+    for row in rows {
+        can_be_kept(doing, &row)?;
+        let cell = |value: Value<'_>| match value {
+            Value::Number(number) => number.into(),
+            Value::Text(text) => text.into(),
+        };
+        table.push(serde_json::Value::Array(row.into_iter().map(cell).collect()));
+    }
+    Ok(serde_json::Value::Array(table).to_string())
+}
+
+/// PostgreSQL has no texts with NUL; a store that one database takes and the other refuses would be a trap.
+fn can_be_kept(doing: &'static str, values: &[Value<'_>]) -> Result<(), StoreError> {
+    if values.iter().any(|value| matches!(value, Value::Text(Some(text)) if text.contains('\0'))) {
+        return Err(StoreError::invalid(doing, "a text holds the character NUL"));
+    }
+    Ok(())
 }

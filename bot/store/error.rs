@@ -97,6 +97,16 @@ impl StoreError {
         }
     }
 
+    /// The same for somebody else whose work was to be written with this.
+    pub(super) fn shared(&self) -> Self {
+        match self {
+            Self::Unavailable { doing, advice, .. } => Self::Unavailable { doing, advice, source: None },
+            Self::TooNew { .. } | Self::Migration { .. } | Self::Damaged { .. } | Self::Invalid { .. } => {
+                Self::invalid("write it together with others", self.to_string())
+            }
+        }
+    }
+
     /// Trying the same again later may succeed.
     pub fn is_passing(&self) -> bool {
         matches!(self, Self::Unavailable { .. })

@@ -3,11 +3,12 @@
 //! Jobs of one *lane* run one at a time. A *topic* says what a job is about: of those about the same in one lane one waits
 //! at most, however often it is asked for. Who works on what is the question of `leases`.
 
-use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::database::{Session, Sql, count, moment};
+use super::database::{Session, Sql, count, moment, table};
 use super::{Store, StoreError};
 
 /// Something to do.
@@ -84,6 +85,22 @@ pub struct QueueCounts {
     pub dead: u64,
     /// The moment at which the first of those that wait was or will be due.
     pub oldest_due: Option<Timestamp>,
+}
+
+/// Columns of the row come as a JSON list, of which numbers need a `$type` on one of the databases.
+macro_rules! insert {
+    ($column:literal, $number:literal, $rows:literal) => {
+        concat!(
+            "INSERT INTO jobs (lane, topic, kind, payload, state, priority, due, created, joined) SELECT ",
+            $column, "0, ", $column, "1, ", $column, "2, ", $column, "3, 'ready', (", $column, "4)", $number, ", (",
+            $column, "5)", $number, ", (", $column, "6)", $number, ", (", $column, "7)", $number, " FROM ", $rows,
+            " WHERE true ON CONFLICT (lane, topic) WHERE state = 'ready' AND topic IS NOT NULL DO UPDATE SET \
+             kind = excluded.kind, payload = excluded.payload, joined = jobs.joined + excluded.joined + 1, \
+             priority = CASE WHEN excluded.priority < jobs.priority THEN excluded.priority ELSE jobs.priority END, \
+             due = CASE WHEN excluded.due < jobs.due THEN excluded.due ELSE jobs.due END \
+             RETURNING id, lane, topic, joined"
+        )
+    };
 }
 
 impl Store {
@@ -178,36 +195,108 @@ pub(super) async fn hold(
 ) -> Result<(), StoreError> {
     // On SQLite who writes is alone.
     const HOLD: Sql = Sql {
-        sqlite: "INSERT INTO lanes (lane) VALUES ($1) ON CONFLICT (lane) DO NOTHING",
-        postgres: "INSERT INTO lanes (lane) VALUES ($1) ON CONFLICT (lane) DO UPDATE SET lane = excluded.lane",
+        sqlite: "INSERT INTO lanes (lane) SELECT value ->> 0 FROM json_each($1) WHERE true ON CONFLICT (lane) DO NOTHING",
+        postgres: "INSERT INTO lanes (lane) SELECT value ->> 0 FROM json_array_elements($1::json) AS value \
+                   ON CONFLICT (lane) DO UPDATE SET lane = excluded.lane",
     };
-    for lane in lanes.into_iter().collect::<BTreeSet<_>>() {
-        session.run(HOLD, &[lane.into()]).await?;
+    let lanes: BTreeSet<&str> = lanes.into_iter().collect();
+    if !lanes.is_empty() {
+        let lanes = table(session.doing, lanes.into_iter().map(|lane| [lane.into()]))?;
+        session.run(HOLD, &[(&lanes).into()]).await?;
     }
     Ok(())
 }
 
 /// Puts a job into its lane, which is held.
 pub(super) async fn put(session: &mut Session, job: &NewJob, now: Timestamp) -> Result<Queued, StoreError> {
-    const PUT: &str = "INSERT INTO jobs (lane, topic, kind, payload, state, priority, due, created) \
-         VALUES ($1, $2, $3, $4, 'ready', $5, $6, $7) \
-         ON CONFLICT (lane, topic) WHERE state = 'ready' AND topic IS NOT NULL DO UPDATE SET \
-         kind = excluded.kind, payload = excluded.payload, joined = jobs.joined + 1, \
-         priority = CASE WHEN excluded.priority < jobs.priority THEN excluded.priority ELSE jobs.priority END, \
-         due = CASE WHEN excluded.due < jobs.due THEN excluded.due ELSE jobs.due END \
-         RETURNING id, joined";
-    let values = [
-        (&job.lane).into(),
-        (&job.topic).into(),
-        (&job.kind).into(),
-        (&job.payload).into(),
-        job.priority.into(),
-        job.due.into(),
-        now.into(),
-    ];
-    let row: Option<(i64, i64)> = session.row(PUT, &values).await?;
-    let (id, joined) = row.expect("the statement inserts a row or updates one");
-    Ok(if joined == 0 { Queued::New(id) } else { Queued::Joined(id) })
+    let rows = insert(session, &[Row::of(job, now)]).await?;
+    let (id, .., joined) = rows.first().expect("the statement inserts a row or updates one");
+    Ok(if *joined == 0 { Queued::New(*id) } else { Queued::Joined(*id) })
+}
+
+/// Puts jobs into their lanes, which are held, as if one came after the other at its moment; returns the number of each.
+pub(super) async fn put_all(
+    session: &mut Session,
+    jobs: &[(&NewJob, Timestamp)],
+) -> Result<Vec<i64>, StoreError> {
+    // A statement changes no row twice: those about the same are joined before.
+    let mut rows: Vec<Row<'_>> = Vec::new();
+    let mut row_of: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for (job, now) in jobs {
+        let Some(topic) = &job.topic else { continue };
+        match row_of.entry((&job.lane, topic)) {
+            Entry::Occupied(row) => rows[*row.get()].join(job),
+            Entry::Vacant(place) => {
+                place.insert(rows.len());
+                rows.push(Row::of(job, *now));
+            }
+        }
+    }
+    let numbers: BTreeMap<(String, String), i64> = insert(session, &rows)
+        .await?
+        .into_iter()
+        .filter_map(|(id, lane, topic, _)| Some(((lane, topic?), id)))
+        .collect();
+    let mut ids = Vec::new();
+    for (job, now) in jobs {
+        ids.push(match &job.topic {
+            Some(topic) => numbers[&(job.lane.clone(), topic.clone())],
+            None => put(session, job, *now).await?.id(),
+        });
+    }
+    Ok(ids)
+}
+
+/// What one or several jobs about the same come to.
+struct Row<'a> {
+    /// The last of them.
+    job: &'a NewJob,
+    priority: i32,
+    due: Timestamp,
+    created: Timestamp,
+    /// How many followed the first.
+    joined: u32,
+}
+
+impl<'a> Row<'a> {
+    fn of(job: &'a NewJob, created: Timestamp) -> Self {
+        Self { job, priority: job.priority, due: job.due, created, joined: 0 }
+    }
+
+    fn join(&mut self, job: &'a NewJob) {
+        self.job = job;
+        self.priority = self.priority.min(job.priority);
+        self.due = self.due.min(job.due);
+        self.joined += 1;
+    }
+}
+
+/// Number, lane, topic, and how many were folded into it.
+type Inserted = (i64, String, Option<String>, i64);
+
+/// Inserts rows or joins them to what waits about the same. No two may be about the same.
+async fn insert(session: &mut Session, rows: &[Row<'_>]) -> Result<Vec<Inserted>, StoreError> {
+    const INSERT: Sql = Sql {
+        sqlite: insert!("value ->> ", "", "json_each($1)"),
+        postgres: insert!("value ->> ", "::bigint", "json_array_elements($1::json) AS value"),
+    };
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
+    let cells = rows.iter().map(|row| {
+        [
+            (&row.job.lane).into(),
+            (&row.job.topic).into(),
+            (&row.job.kind).into(),
+            (&row.job.payload).into(),
+            row.priority.into(),
+            row.due.into(),
+            row.created.into(),
+            row.joined.into(),
+        ]
+    });
+    let table = table(session.doing, cells)?;
+    session.rows(INSERT, &[(&table).into()]).await
 }
 
 /// The job that waits in the same lane about the same.

@@ -33,6 +33,7 @@ pub mod compact;
 use secrecy::ExposeSecret as _;
 
 use database::{Databases, Session};
+use deliveries::Intake;
 pub use error::StoreError;
 use settings::{Place, Settings};
 
@@ -40,6 +41,7 @@ use settings::{Place, Settings};
 #[derive(Clone, Debug)]
 pub struct Store {
     databases: Databases,
+    intake: Intake,
     keep_days: u32,
 }
 
@@ -58,7 +60,8 @@ impl Store {
             }
         };
         schema::bring_up_to_date(&databases, &place, DOING).await?;
-        Ok(Self { databases, keep_days: settings.keep_days() })
+        let intake = Intake::start(databases.clone());
+        Ok(Self { databases, intake, keep_days: settings.keep_days() })
     }
 
     /// Several servers may use it at once.

@@ -24,11 +24,11 @@ const DEBIAN: &str = "/usr/lib/postgresql";
 /// Who the tests are on the server.
 const USER: &str = "app";
 
-/// `$1` the programs, `$2` the folder, `$3` the port. Its own lines go to standard output, the server's to standard error.
+/// `$1` the programs, `$2` the folder, `$3` the port, `$4` whether it waits for the disk (`on`, `off`). Its own lines go to standard output, the server's to standard error.
 const KEEPER: &str = r#"
 end() { kill -INT "$server" 2>/dev/null; wait "$server"; }
 start() {
-    "$1/postgres" -D "$2/data" -p "$3" -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off \
+    "$1/postgres" -D "$2/data" -p "$3" -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync="$4" \
         -c log_min_messages=warning -c log_min_error_statement=panic </dev/null &
     server=$!
 }
@@ -63,12 +63,17 @@ pub(crate) fn new_database() -> String {
 }
 
 impl Postgres {
-    /// One of one's own.
+    /// One of one's own. It does not wait for the disk: no test ends the machine.
     pub(crate) fn start() -> Self {
+        Self::with_fsync("off")
+    }
+
+    /// One that waits for the disk or does not (`on`, `off`).
+    pub(crate) fn with_fsync(fsync: &str) -> Self {
         let mut seen = String::new();
         // A port that is free now may be taken when the server asks for it.
         for _ in 0..5 {
-            match Self::try_start() {
+            match Self::try_start(fsync) {
                 Ok(server) => return server,
                 Err(log) => seen.push_str(&log),
             }
@@ -76,11 +81,11 @@ impl Postgres {
         panic!("PostgreSQL did not become ready; its log:\n{seen}");
     }
 
-    fn try_start() -> Result<Self, String> {
+    fn try_start(fsync: &str) -> Result<Self, String> {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let home = tempfile::Builder::new().prefix("postgres").tempdir().unwrap().keep();
         let mut command = Command::new("sh");
-        command.args(["-c", KEEPER, "keeper"]).arg(programs()).arg(&home).arg(port.to_string());
+        command.args(["-c", KEEPER, "keeper"]).arg(programs()).arg(&home).arg(port.to_string()).arg(fsync);
         if let Some((user, group)) = other_user() {
             chown(&home, Some(user), Some(group)).unwrap();
             command.uid(user).gid(group);

@@ -38,10 +38,16 @@ pub(crate) struct Heard {
 impl Served {
     /// Starts it in `home`, where its `slicewright.yaml` is; `listen` must be a port of 0.
     pub(crate) fn start(home: &Path, at: &str) -> Self {
+        Self::start_with(home, &["--at", at], "warn,slicewright=info")
+    }
+
+    /// As [`Served::start`], with these arguments and this much log.
+    pub(crate) fn start_with(home: &Path, more: &[&str], log: &str) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_slicewright"))
             .current_dir(home)
-            .args(["serve", "--at", at, "--log-format", "json"])
-            .env_remove("RUST_LOG")
+            .args(["serve", "--log-format", "json"])
+            .args(more)
+            .env("RUST_LOG", log)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -63,6 +69,13 @@ impl Served {
             listening.map(|(_, address)| address.trim().to_owned())
         });
         served
+    }
+
+    /// Memory that it holds, in MiB.
+    pub(crate) fn memory_mib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1_024
     }
 
     /// What it logged.

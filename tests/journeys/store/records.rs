@@ -17,6 +17,8 @@ on_both! {
     a_delivery_counts_once_for_each_route,
     what_was_given_up_of_a_delivery_is_done_when_it_comes_again,
     deliveries_that_share_a_job_share_its_fate,
+    deliveries_that_come_together_are_each_accepted_once,
+    a_delivery_that_cannot_be_kept_harms_none_that_comes_with_it,
     a_schedule_keeps_its_moment_until_its_expression_changes,
     a_schedule_fires_once_for_each_moment,
     a_command_is_noted_once_and_its_outcome_is_the_last,
@@ -114,6 +116,58 @@ async fn deliveries_that_share_a_job_share_its_fate(base: &Base) {
     }
     let counts = store.counts(at(17)).await.unwrap();
     assert_eq!((counts.ready, counts.dead), (1, 0));
+}
+
+async fn deliveries_that_come_together_are_each_accepted_once(base: &Base) {
+    let store = base.open().await;
+    // 40 deliveries, each five times, about ten topics in two lanes; and one without a topic each.
+    let mut all = tokio::task::JoinSet::new();
+    for n in 0..200_u32 {
+        let (store, delivery) = (store.clone(), n % 40);
+        all.spawn(async move {
+            let lane = if delivery % 2 == 0 { "a" } else { "b" };
+            let topic = format!("t{}", delivery % 10);
+            let jobs = [job(lane, Some(&topic), &delivery.to_string()), job(lane, None, "alone")];
+            (delivery, store.accept("github", &format!("d-{delivery}"), &jobs, at(0)).await.unwrap())
+        });
+    }
+    let mut times_new = vec![0; 40];
+    while let Some(one) = all.join_next().await {
+        let (delivery, accepted) = one.unwrap();
+        times_new[delivery as usize] += usize::from(accepted == Accepted::New);
+    }
+    assert_eq!(times_new, vec![1; 40]);
+    assert_eq!(store.counts(at(0)).await.unwrap().ready, 10 + 40);
+    // Each is linked to what does its work: when that is given up, each may be sent again, and all join one job.
+    while let Some(job) = claim(&store, 1).await {
+        assert!(store.bury(&job, "hopeless", at(1)).await.unwrap());
+    }
+    for n in 0..40 {
+        let accepted = store.accept("github", &format!("d-{n}"), &[], at(2)).await.unwrap();
+        assert_eq!(accepted, Accepted::New, "d-{n}: its job without a topic was given up");
+    }
+    assert_eq!(store.counts(at(2)).await.unwrap().ready, 10 + 40);
+}
+
+async fn a_delivery_that_cannot_be_kept_harms_none_that_comes_with_it(base: &Base) {
+    let store = base.open().await;
+    let mut all = tokio::task::JoinSet::new();
+    for n in 0..50_u32 {
+        let store = store.clone();
+        all.spawn(async move {
+            let payload = if n == 7 { "\0" } else { "fine" };
+            (n, store.accept("github", &format!("d-{n}"), &[job("a", None, payload)], at(0)).await)
+        });
+    }
+    while let Some(one) = all.join_next().await {
+        let (n, accepted) = one.unwrap();
+        match accepted {
+            Ok(accepted) => assert!(n != 7 && accepted == Accepted::New, "{n}"),
+            Err(error) => assert!(n == 7 && !error.is_passing(), "{n}: {error}"),
+        }
+    }
+    assert_eq!(store.counts(at(0)).await.unwrap().ready, 49);
+    assert_eq!(store.accept("github", "d-7", &[job("a", None, "fine")], at(0)).await.unwrap(), Accepted::New);
 }
 
 async fn a_schedule_keeps_its_moment_until_its_expression_changes(base: &Base) {
