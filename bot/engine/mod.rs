@@ -40,7 +40,7 @@ use slicewright_core::catalog::Catalog;
 use slicewright_core::review::signature::SigningKey;
 
 use crate::forge::local::{self, Local};
-use crate::forge::{self, Forge, Target};
+use crate::forge::{Connections, Forge, Target};
 use crate::infra::Index;
 use crate::prometheus::{AskError, Client};
 use crate::settings::{ClusterSettings, RepositorySettings, ServiceSettings};
@@ -63,6 +63,8 @@ pub struct Engine {
     signing_keys: Vec<SigningKey>,
     /// What is known of the files of each repository, from one run to the next.
     indexes: Arc<Mutex<BTreeMap<String, Arc<Index>>>>,
+    /// Repositories on forges, from one run to the next.
+    connections: Arc<Connections>,
 }
 
 /// Where one run gets its facts from, and where it writes.
@@ -106,7 +108,14 @@ impl Engine {
                 place.read().with_context(|| format!("`signing_keys[{i}]` cannot be used"))
             });
         let signing_keys = keys.collect::<anyhow::Result<_>>()?;
-        Ok(Self { settings, catalog, catalog_files, signing_keys, indexes: Arc::default() })
+        Ok(Self {
+            settings,
+            catalog,
+            catalog_files,
+            signing_keys,
+            indexes: Arc::default(),
+            connections: Arc::default(),
+        })
     }
 
     /// The configuration.
@@ -204,7 +213,7 @@ impl Engine {
         let author = self.settings.author.clone();
         let branch_prefix = self.settings.branch_prefix().to_owned();
         let forge: Result<Box<dyn Forge>, _> = match self.settings.forge_of(repository) {
-            Some(remote) => forge::connect(
+            Some(remote) => self.connections.connect(
                 remote,
                 Target {
                     repository: repository.name.clone().unwrap_or_default(),

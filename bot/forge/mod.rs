@@ -20,6 +20,9 @@ mod github;
 
 mod gitlab;
 
+mod connections;
+pub use connections::Connections;
+
 pub mod webhook;
 
 mod new_repository;
@@ -30,7 +33,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use settings::RemoteKind;
 use slicewright_core::review::HOLD_LABEL;
 use slicewright_core::review::lifecycle::{Observed, ObservedCommit, ObservedRequest};
 use slicewright_core::review::metadata::Metadata;
@@ -240,10 +242,7 @@ pub struct Target {
 /// # Errors
 /// When the settings cannot be used: a secret that is not there, a file that cannot be read.
 pub fn connect(settings: &settings::Settings, target: Target) -> Result<Box<dyn Forge>, ForgeError> {
-    match settings.kind {
-        RemoteKind::GitHub => Ok(Box::new(github::GitHub::new(settings, target)?)),
-        RemoteKind::GitLab => Ok(Box::new(gitlab::GitLab::new(settings, target)?)),
-    }
+    Connections::default().connect(settings, target)
 }
 
 /// Who the bot is on a forge: how its own commits are told from those of people.

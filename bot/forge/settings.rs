@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
 
 /// One account on GitHub or GitLab; repositories name it.
 ///
@@ -68,6 +69,18 @@ impl Settings {
     pub fn files_mut(&mut self) -> Vec<&mut PathBuf> {
         let key = self.app.as_mut().and_then(|app| app.key_file.as_mut());
         [self.token_file.as_mut(), self.ca_file.as_mut(), key].into_iter().flatten().collect()
+    }
+
+    /// A mark of what the files that the settings name hold now: another one, and a secret was changed.
+    pub(super) fn mark(&self) -> [u8; 32] {
+        let key = self.app.as_ref().and_then(|app| app.key_file.as_ref());
+        let mut hasher = Sha256::new();
+        for path in [self.token_file.as_ref(), self.ca_file.as_ref(), key].into_iter().flatten() {
+            // One that is gone is found to be by whoever needs it.
+            let content = std::fs::read(path).unwrap_or_default();
+            hasher.update(Sha256::digest(&content));
+        }
+        hasher.finalize().into()
     }
 
     /// Its hooks may bring a secret token as it is, in place of a signature.

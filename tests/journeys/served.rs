@@ -291,3 +291,42 @@ fn another_configuration_is_taken_without_an_end() {
         service.answered(&id);
     });
 }
+
+#[test]
+fn what_one_job_read_the_next_asks_only_for_news_of() {
+    on_both(|service, _| {
+        let id = service.says(KIM, "slicewright status");
+        service.answered(&id);
+        service.fake.take_log();
+        let id = service.says(KIM, "slicewright why item=search/ocr-svc");
+        service.answered(&id);
+        let asked = service.fake.take_log();
+        let contents =
+            ["tarball", "archive", "/git/blobs/", "/git/trees/", "repository/tree", "repository/blobs"];
+        let read: Vec<_> = asked
+            .iter()
+            .filter(|line| line.method == "GET" && line.status == 200)
+            .filter(|line| contents.iter().any(|part| line.path.contains(part)))
+            .collect();
+        assert!(read.is_empty(), "nothing was committed: {read:?}");
+        assert!(asked.iter().any(|line| line.status == 304), "{asked:?}");
+    });
+}
+
+/// A secret that was replaced on the disk is used at once, whether or not the old one still works.
+#[test]
+fn a_token_that_was_replaced_is_used_by_the_next_job() {
+    on_both(|service, _| {
+        let other = "another-token-of-the-bots-for-tests";
+        {
+            let mut state = service.fake.state();
+            let account = state.tokens[TOKEN].clone();
+            state.tokens.remove(TOKEN);
+            state.tokens.insert(other.to_owned(), account);
+        }
+        std::fs::write(service.home.path().join("token"), other).unwrap();
+        let id = service.says(KIM, "slicewright status");
+        service.answered(&id);
+        service.says_back("**Where this");
+    });
+}

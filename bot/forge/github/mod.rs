@@ -36,6 +36,7 @@ mod hooks;
 mod checkup;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use async_trait::async_trait;
@@ -67,24 +68,24 @@ const KEPT_STANDINGS: usize = 1_000;
 
 /// One repository on GitHub.
 pub(super) struct GitHub {
-    client: Client,
+    client: Arc<Client>,
     target: Target,
     former_ids: Vec<u64>,
     former_logins: Vec<String>,
     former_emails: Vec<String>,
     repository: OnceCell<Repository>,
     who: OnceCell<Who>,
-    listings: Kept<Listed>,
-    blobs: Blobs,
-    comparisons: Kept<Compared>,
-    standings: Kept<Standing>,
+    listings: Arc<Kept<Listed>>,
+    blobs: Arc<Blobs>,
+    comparisons: Arc<Kept<Compared>>,
+    standings: Arc<Kept<Standing>>,
     /// The server moves branches by REST only.
-    refs_by_rest: AtomicBool,
+    refs_by_rest: Arc<AtomicBool>,
     /// A run that ends loses them. A later one asks GitHub who moved the branch.
     unfinished: Unfinished,
     quiet: Quiet,
     /// GitHub asks to write one thing at a time.
-    writing: tokio::sync::Mutex<()>,
+    writing: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl GitHub {
@@ -96,22 +97,43 @@ impl GitHub {
         }
         check_author(&target.author_name, &target.author_email)?;
         Ok(Self {
-            client: Client::new(settings, &target.repository)?,
+            client: Arc::new(Client::new(settings, &target.repository)?),
             target,
             former_ids: settings.former_ids.clone(),
             former_logins: settings.former_logins.clone(),
             former_emails: settings.former_emails.clone(),
             repository: OnceCell::new(),
             who: OnceCell::new(),
-            listings: Kept::new(KEPT_ENTRIES),
-            blobs: Blobs::default(),
-            comparisons: Kept::new(KEPT_COMMITS),
-            standings: Kept::new(KEPT_STANDINGS),
-            refs_by_rest: AtomicBool::new(false),
+            listings: Arc::new(Kept::new(KEPT_ENTRIES)),
+            blobs: Arc::default(),
+            comparisons: Arc::new(Kept::new(KEPT_COMMITS)),
+            standings: Arc::new(Kept::new(KEPT_STANDINGS)),
+            refs_by_rest: Arc::default(),
             unfinished: Unfinished::default(),
             quiet: Quiet::default(),
-            writing: tokio::sync::Mutex::new(()),
+            writing: Arc::default(),
         })
+    }
+
+    /// The same for another run: what may have changed is asked anew, what never does is at hand.
+    pub(super) fn afresh(&self, target: Target) -> Self {
+        Self {
+            client: Arc::clone(&self.client),
+            target,
+            former_ids: self.former_ids.clone(),
+            former_logins: self.former_logins.clone(),
+            former_emails: self.former_emails.clone(),
+            repository: OnceCell::new(),
+            who: OnceCell::new(),
+            listings: Arc::clone(&self.listings),
+            blobs: Arc::clone(&self.blobs),
+            comparisons: Arc::clone(&self.comparisons),
+            standings: Arc::clone(&self.standings),
+            refs_by_rest: Arc::clone(&self.refs_by_rest),
+            unfinished: Unfinished::default(),
+            quiet: Quiet::default(),
+            writing: Arc::clone(&self.writing),
+        }
     }
 
     /// Refuses branches that are not the bot's to write.

@@ -33,7 +33,7 @@ mod hooks;
 mod checkup;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use tokio::sync::OnceCell;
@@ -59,7 +59,7 @@ const MOST_COMMITS: usize = 10_000;
 
 /// One repository on GitLab.
 pub(super) struct GitLab {
-    client: Client,
+    client: Arc<Client>,
     target: Target,
     former_ids: Vec<u64>,
     former_logins: Vec<String>,
@@ -68,22 +68,22 @@ pub(super) struct GitLab {
     account: OnceCell<dto::User>,
     /// Patterns of protected branches, as far as the account may see them.
     protected: OnceCell<Vec<String>>,
-    listings: Kept<Listing>,
-    blobs: Blobs,
-    commits: Kept<Vec<dto::Commit>>,
+    listings: Arc<Kept<Listing>>,
+    blobs: Arc<Blobs>,
+    commits: Arc<Kept<Vec<dto::Commit>>>,
     unfinished: Unfinished,
     quiet: Quiet,
     /// Accounts that were looked at: whether they are programs, which never changes. `None`: they are not shown.
-    programs: Mutex<BTreeMap<u64, Option<bool>>>,
+    programs: Arc<Mutex<BTreeMap<u64, Option<bool>>>>,
     /// One write at a time, as GitLab asks.
-    writing: tokio::sync::Mutex<()>,
+    writing: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl GitLab {
     pub(super) fn new(settings: &Settings, target: Target) -> Result<Self, ForgeError> {
         check_author(&target.author_name, &target.author_email)?;
         Ok(Self {
-            client: Client::new(settings)?,
+            client: Arc::new(Client::new(settings)?),
             target,
             former_ids: settings.former_ids.clone(),
             former_logins: settings.former_logins.clone(),
@@ -91,14 +91,35 @@ impl GitLab {
             project: OnceCell::new(),
             account: OnceCell::new(),
             protected: OnceCell::new(),
-            listings: Kept::new(MOST_ENTRIES),
-            blobs: Blobs::default(),
-            commits: Kept::new(MOST_COMMITS),
+            listings: Arc::new(Kept::new(MOST_ENTRIES)),
+            blobs: Arc::default(),
+            commits: Arc::new(Kept::new(MOST_COMMITS)),
             unfinished: Unfinished::default(),
             quiet: Quiet::default(),
-            programs: Mutex::default(),
-            writing: tokio::sync::Mutex::new(()),
+            programs: Arc::default(),
+            writing: Arc::default(),
         })
+    }
+
+    /// The same for another run: what may have changed is asked anew, what never does is at hand.
+    pub(super) fn afresh(&self, target: Target) -> Self {
+        Self {
+            client: Arc::clone(&self.client),
+            target,
+            former_ids: self.former_ids.clone(),
+            former_logins: self.former_logins.clone(),
+            former_emails: self.former_emails.clone(),
+            project: OnceCell::new(),
+            account: OnceCell::new(),
+            protected: OnceCell::new(),
+            listings: Arc::clone(&self.listings),
+            blobs: Arc::clone(&self.blobs),
+            commits: Arc::clone(&self.commits),
+            unfinished: Unfinished::default(),
+            quiet: Quiet::default(),
+            programs: Arc::clone(&self.programs),
+            writing: Arc::clone(&self.writing),
+        }
     }
 
     /// `branch main of acme/infra`, for messages.
