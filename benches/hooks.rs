@@ -3,7 +3,7 @@
 //! `cargo bench --bench hooks` needs `wrk`, `node` and `npm` on the path, and Debian's PostgreSQL. It sends signed comments,
 //! each another one and of the size that GitHub's are, with a command in each: the server has to read and prove it, to find
 //! the command, and to write down what is to be done, through to the disk, before it answers. Its workers go on meanwhile,
-//! with a forge that knows of nothing. Probot gets the same bytes, proves and reads them, and hands them to an app that does
+//! with a forge that takes 100 ms for each answer and knows of nothing. Probot gets the same bytes, proves and reads them, and hands them to an app that does
 //! nothing; it writes nothing down.
 //!
 //! `SLICEWRIGHT_BENCH_MEMORY=1` sends 100,000 deliveries instead, and tells how much memory the server holds on the way.
@@ -19,6 +19,7 @@ use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
@@ -32,7 +33,7 @@ const FIRST: u64 = 100_000_000_000;
 /// Deliveries that are signed beforehand.
 const N_SIGNED: u64 = 600_000;
 /// Connections of the client that sends as fast as it can.
-const CONNECTIONS: u32 = 32;
+const CONNECTIONS: u32 = 64;
 const SECONDS: u32 = 8;
 /// A client that sends so many at a time, and how often, for the memory.
 const N_LONG: u32 = 100_000;
@@ -131,11 +132,12 @@ fn whole(n: f64) -> u32 {
     n as u32
 }
 
-/// A forge at which nothing is found.
+/// A forge that takes its time, as forges do, and at which nothing is found.
 fn empty_forge() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let app = axum::Router::new().fallback(|| async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
         let body = [("content-type", "application/json")];
         (axum::http::StatusCode::NOT_FOUND, body, r#"{"message": "Not Found"}"#)
     });

@@ -37,16 +37,30 @@ pub struct Job {
     token: i64,
 }
 
-/// The first job of a free lane among those of some kinds that are due: what was interrupted, then by priority.
-/// `$1` is now, `$2` the kinds as a JSON list; `jobs_open` is the index for it.
+/// `$what` of the first job of a lane among those of some kinds that are due: what was interrupted, then by priority. `$1`
+/// is now, `$2` the kinds as a JSON list. `jobs_open` is the index for it; what is done to the columns keeps a database from
+/// another one, by which it would have to read and sort everything that is due in the lane.
 macro_rules! first_of_lane {
-    ($lane:literal, $kinds:literal) => {
+    ($what:literal, $lane:literal, $kinds:literal) => {
         concat!(
-            "(SELECT f.id FROM jobs f WHERE f.lane = ",
+            "(SELECT f.",
+            $what,
+            " FROM jobs f WHERE f.lane = ",
             $lane,
-            " AND f.state IN ('ready', 'running') AND f.due <= $1 AND f.kind IN (SELECT ",
+            " AND f.state IN ('ready', 'running') AND +f.due <= $1 AND f.kind || '' IN (SELECT ",
             $kinds,
             ") ORDER BY f.state DESC, f.priority, f.due, f.id LIMIT 1)"
+        )
+    };
+}
+
+/// Whether a lane has jobs of some kinds at all; `jobs_kinds` is the index for it.
+macro_rules! concerns {
+    ($kinds:literal) => {
+        concat!(
+            "EXISTS (SELECT 1 FROM jobs k WHERE k.lane = l.lane AND k.state IN ('ready', 'running') AND k.kind IN (SELECT ",
+            $kinds,
+            "))"
         )
     };
 }
@@ -55,9 +69,13 @@ macro_rules! first_of_lane {
 macro_rules! pick {
     ($kinds:literal, $lock:literal) => {
         concat!(
-            "SELECT l.lane FROM lanes l JOIN jobs j ON j.id = ",
-            first_of_lane!("l.lane", $kinds),
-            " WHERE l.until <= $1 ORDER BY j.due, j.id LIMIT 1",
+            "SELECT l.lane FROM lanes l WHERE l.until <= $1 AND ",
+            concerns!($kinds),
+            " AND ",
+            first_of_lane!("due", "l.lane", $kinds),
+            " IS NOT NULL ORDER BY ",
+            first_of_lane!("due", "l.lane", $kinds),
+            ", l.lane LIMIT 1",
             $lock
         )
     };
@@ -67,7 +85,7 @@ macro_rules! take {
     ($kinds:literal) => {
         concat!(
             "UPDATE jobs SET state = 'running', attempts = attempts + 1, token = token + 1, worker = $4 WHERE id = ",
-            first_of_lane!("$3", $kinds),
+            first_of_lane!("id", "$3", $kinds),
             " RETURNING id, lane, topic, kind, payload, priority, due, attempts, error, created, token"
         )
     };
@@ -77,10 +95,11 @@ macro_rules! take {
 macro_rules! next_due {
     ($kinds:literal) => {
         concat!(
-            "SELECT MIN(CASE WHEN l.until > j.due THEN l.until ELSE j.due END) FROM lanes l JOIN jobs j ON j.id = \
-             (SELECT f.id FROM jobs f WHERE f.lane = l.lane AND f.state IN ('ready', 'running') AND f.kind IN (SELECT ",
+            "SELECT MIN((SELECT CASE WHEN l.until > f.due THEN l.until ELSE f.due END FROM jobs f WHERE f.lane = l.lane \
+             AND f.state IN ('ready', 'running') AND f.kind || '' IN (SELECT ",
             $kinds,
-            ") ORDER BY f.due LIMIT 1)"
+            ") ORDER BY f.due LIMIT 1)) FROM lanes l WHERE ",
+            concerns!($kinds)
         )
     };
 }

@@ -320,7 +320,7 @@ fn a_token_that_was_replaced_is_used_by_the_next_job() {
         let other = "another-token-of-the-bots-for-tests";
         {
             let mut state = service.fake.state();
-            let account = state.tokens[TOKEN].clone();
+            let account = state.tokens[TOKEN];
             state.tokens.remove(TOKEN);
             state.tokens.insert(other.to_owned(), account);
         }

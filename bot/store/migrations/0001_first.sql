@@ -34,6 +34,7 @@ CREATE TABLE jobs (
 CREATE UNIQUE INDEX jobs_waiting ON jobs (lane, topic) WHERE state = 'ready' AND topic IS NOT NULL;
 -- What was started comes first.
 CREATE INDEX jobs_open ON jobs (lane, state DESC, priority, due, id) WHERE state IN ('ready', 'running');
+CREATE INDEX jobs_kinds ON jobs (lane, kind) WHERE state IN ('ready', 'running');
 CREATE INDEX jobs_due ON jobs (lane, due) WHERE state IN ('ready', 'running');
 CREATE INDEX jobs_ended ON jobs (state, ended) WHERE state IN ('done', 'dead');
 
