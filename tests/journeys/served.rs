@@ -2,6 +2,8 @@
 
 mod crashes;
 
+mod down;
+
 mod hostile;
 
 mod replicas;

@@ -213,6 +213,8 @@ impl State {
                         "id": id,
                         "body": text,
                         "user": {"id": user, "login": login, "type": if is_bot { "Bot" } else { "User" }},
+                        // What GitHub says of members who keep their membership to themselves.
+                        "author_association": "NONE",
                     },
                     "repository": {"full_name": INFRA},
                 }),
