@@ -376,6 +376,8 @@ impl<'a> Pass<'a> {
             (Some(request), Some(known)) => {
                 let closed = Metadata {
                     state,
+                    // What is to be deleted is the bot's own; noted, a run that is stopped before that knows it again.
+                    head: expected.unwrap_or(&known.head).to_owned(),
                     updated_in: VERSION.to_owned(),
                     // Done again after a run that was stopped, it is no later for that.
                     closed_on: known.closed_on.filter(|_| known.state == state).or(Some(today)),
