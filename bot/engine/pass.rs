@@ -382,6 +382,8 @@ impl<'a> Pass<'a> {
                     // Done again after a run that was stopped, it is no later for that.
                     closed_on: known.closed_on.filter(|_| known.state == state).or(Some(today)),
                     reason: Some(reason.to_owned()),
+                    // As it is called now: a title that a person gives it later is a word of theirs.
+                    title: request.title.clone(),
                     ..known
                 };
                 let body = render::closing(&strip(&request.body), state, reason);
