@@ -20,7 +20,7 @@ use super::onboarding::Waiting;
 use super::orphans::Orphan;
 use super::pass::{Done, Doubt, Pass, Ready, Subject, known, noted};
 use super::proposal::{Proposal, wanted, write};
-use super::review::{Obeyed, Order, Taken};
+use super::review::{Asking, Obeyed, Taken, day};
 use super::{Engine, Inputs, configuration};
 use crate::forge::settings::RemoteKind;
 use crate::forge::{Forge, Found, Identity};
@@ -110,7 +110,7 @@ impl Engine {
         &self,
         inputs: &Inputs,
         wishes: &Wishes,
-        order: Option<&Order>,
+        asking: Option<&Asking>,
         progress: &dyn Progress,
     ) -> anyhow::Result<Report> {
         let mut clusters = Vec::new();
@@ -149,7 +149,9 @@ impl Engine {
             );
             let mut there = self.look(forge.as_ref(), &analysis.snapshot.commit, branches).await?;
             self.plan(&mut analysis, &there.wishes());
-            let taken = match order {
+            let found = asking.and_then(|asking| there.at.get(asking.pool())).map(|(_, found)| found);
+            let order = asking.and_then(|asking| asking.order(found, day(analysis.at)));
+            let taken = match &order {
                 Some(order) => Some(self.take_up(order, &mut analysis, forge.as_ref(), &mut there).await?),
                 None => None,
             };
@@ -189,7 +191,7 @@ impl Engine {
     }
 
     /// Whether a server is told of comments in a repository.
-    fn hears(&self, repository: &RepositorySettings) -> bool {
+    pub(super) fn hears(&self, repository: &RepositorySettings) -> bool {
         let told = |forge: &str| self.settings().server.hooks.iter().any(|hook| hook.forge == forge);
         repository.remote().is_some_and(told)
     }

@@ -156,6 +156,19 @@ pub trait Contact: Send + Sync {
     /// When the comments cannot be read or written.
     async fn reply(&self, request: &str, marker: &str, text: &str) -> Result<(), ForgeError>;
 
+    /// Whether an account is that of a person, as far as the forge says: no App, no access token's account, not the bot's.
+    ///
+    /// # Errors
+    /// When it cannot be found out.
+    async fn is_person(&self, person: &Person) -> Result<bool, ForgeError>;
+
+    /// Empties all boxes on the dashboard, where the issue with this number is that, the bot's own and open; `false` where it
+    /// is not, and nothing is written then. `title` is what the dashboard is called. Done twice, it is done once.
+    ///
+    /// # Errors
+    /// When it cannot be read or written.
+    async fn empty_boxes(&self, title: &str, issue: &str) -> Result<bool, ForgeError>;
+
     /// Keeps a file where merge requests of this repository can show it; returns the Markdown that does. `None`: there is no
     /// such place here.
     ///

@@ -242,9 +242,10 @@ fn what_was_closed_before_its_text_was_written_leaves_no_branch() {
     closed.request.as_mut().unwrap().open = false;
     closed.branch_head = Some("newer".into());
     closed.commits = vec![commit("newer", BOT, BOT)];
-    let deletes = |observed: &Observed, own: &Own| match decide(observed, Some(&wanted()), own, NOW) {
-        Action::RecordDeclined { delete_branch, .. } => delete_branch,
-        other => panic!("{other:?}"),
+    let deletes = |observed: &Observed, own: &Own| {
+        let action = decide(observed, Some(&wanted()), own, NOW);
+        let Action::RecordDeclined { delete_branch, .. } = action else { panic!("{action:?}") };
+        delete_branch
     };
     assert!(!deletes(&closed, &own()), "whoever put it there is not known");
     let own = Own { heads: BTreeSet::from(["newer".to_owned()]), ..own() };
