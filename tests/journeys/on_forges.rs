@@ -124,7 +124,7 @@ fn a_no_to_the_first_contact_is_taken_back_by_another_title() {
         assert_eq!(service.fake.state().infra().git.head(ONBOARDING), None);
         let shown = service.propose(&[]);
         assert!(shown.contains("its people closed it"), "{shown}");
-        assert_eq!(service.requests(), [closed.clone()]);
+        assert_eq!(service.requests().len(), 1);
 
         title(service, "Set up Slicewright (we changed our minds)");
         let shown = service.propose(&[]);

@@ -90,11 +90,27 @@ pub enum Reaction {
     Failed,
 }
 
+/// A hook, by what it belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HookOf {
+    /// The one hook of the App, for all repositories that it is installed on (GitHub).
+    App,
+    /// A hook of the repository itself, by its number.
+    Repository(u64),
+    /// A hook for all repositories of a group (GitLab).
+    Group {
+        /// The group's path, `acme/platform`.
+        group: String,
+        /// The hook's number.
+        hook: u64,
+    },
+}
+
 /// A delivery that did not arrive: the last attempt at telling the bot of something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// The hook's number. `None`: the one hook of the App.
-    pub hook: Option<u64>,
+    /// The hook that it was sent by.
+    pub hook: HookOf,
     /// The attempt's number.
     pub id: u64,
     /// What all attempts at one delivery share, and the receiver is sent with each of them: `X-GitHub-Delivery`,
