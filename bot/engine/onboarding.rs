@@ -13,7 +13,7 @@ use slicewright_core::review::overrides::Overrides;
 
 use super::Engine;
 use super::pass::{Done, Pass, Ready, Subject, known, noted};
-use crate::forge::{Forge, Found};
+use crate::forge::{Forge, Found, Tree};
 use crate::render::{self, Onboarding};
 use crate::settings::{ClusterSettings, repo};
 
@@ -40,7 +40,7 @@ pub struct Waiting {
 }
 
 impl Engine {
-    /// Asks the repository of `cluster` whether the bot is welcome. `None`: it is.
+    /// Asks the repository of `cluster`, whose default branch holds `tree`, whether the bot is welcome. `None`: it is.
     ///
     /// # Errors
     /// When the forge cannot be read or written.
@@ -48,13 +48,12 @@ impl Engine {
         &self,
         cluster: &ClusterSettings,
         forge: &dyn Forge,
+        tree: &Tree,
         at: Timestamp,
     ) -> anyhow::Result<Option<Waiting>> {
         if !cluster.repository.onboards() {
             return Ok(None);
         }
-        let base_commit = forge.head().await.context("cannot read the repository")?;
-        let tree = forge.read_tree(&base_commit).await.context("cannot read the repository")?;
         if repo::is_there(&tree.files, &tree.skipped) {
             return Ok(None);
         }
@@ -68,7 +67,7 @@ impl Engine {
             pool: &pool,
             branch: &branch,
             base_branch: &base_branch,
-            base_commit: &base_commit,
+            base_commit: &tree.commit,
             at,
             metrics: &[],
             labels: &cluster.repository.labels,
@@ -79,7 +78,7 @@ impl Engine {
             overrides: &Overrides::default(),
         };
         let pass = Pass::new(forge, subject, &identity, Some(&ready), None);
-        let found = forge.find(&branch, &base_commit).await;
+        let found = forge.find(&branch, &tree.commit).await;
         let found = found.with_context(|| format!("cannot look at branch `{branch}`"))?;
         let open = found.request.as_ref().is_some_and(|request| request.open);
         // Without its block a closed one says no as well.

@@ -41,6 +41,19 @@ pub(in crate::forge) trait Issues: Sync {
     async fn close(&self, number: u64) -> Result<(), ForgeError>;
 }
 
+/// What stands in the way of issues, where that is known: what to do where there are none to see, and where the bot may not
+/// write them.
+pub(in crate::forge) fn explained(error: ForgeError, unseen: &str, denied: &str) -> ForgeError {
+    let blocked = |what: String, way_out: &str| ForgeError::Blocked {
+        what: format!("{what}: {way_out}, or set `dashboard: false`"),
+    };
+    match error {
+        ForgeError::NotFound { what } => blocked(what, unseen),
+        ForgeError::Denied { what } => blocked(what, denied),
+        error => error,
+    }
+}
+
 /// See [`crate::forge::Forge::show_board`].
 ///
 /// # Errors
