@@ -2,6 +2,8 @@
 //!
 //! Reads the checkout as text. Each rule returns what breaks it, so that one run names everything.
 
+mod pinned;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 

@@ -18,6 +18,7 @@ use slicewright_core::units::Mib;
 use slicewright_core::usage::{Finding, Measured, Severity, declared as declared_memory};
 
 use super::{Engine, Inputs};
+use crate::forge::Tree;
 use crate::infra::{DeployedBy, Index, Scope, Snapshot};
 use crate::prometheus::{MeasureSettings, Progress, QueryStats, measure};
 use crate::settings::repo::{self, RepoSettings};
@@ -157,22 +158,42 @@ impl Engine {
         inputs: &Inputs,
         progress: &dyn Progress,
     ) -> anyhow::Result<Analysis> {
+        let tree = self.tree(cluster, inputs).await?;
+        self.survey_of(cluster, inputs, tree, progress).await
+    }
+
+    /// Everything on the default branch of a cluster's repository.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(super) async fn tree(&self, cluster: &ClusterSettings, inputs: &Inputs) -> anyhow::Result<Tree> {
         let forge = inputs
             .forges
-            .get(&cluster.name)
-            .with_context(|| format!("the recording does not hold cluster `{}`", cluster.name))?;
-        let source = inputs
-            .sources
             .get(&cluster.name)
             .with_context(|| format!("the recording does not hold cluster `{}`", cluster.name))?;
         let commit = forge
             .head()
             .await
             .with_context(|| format!("cluster `{}`: cannot read the repository", cluster.name))?;
-        let tree = forge
-            .read_tree(&commit)
-            .await
-            .with_context(|| format!("cluster `{}`: cannot read the repository at {commit}", cluster.name))?;
+        let tree = forge.read_tree(&commit).await;
+        tree.with_context(|| format!("cluster `{}`: cannot read the repository at {commit}", cluster.name))
+    }
+
+    /// As [`Engine::survey`], of a repository that was read already.
+    ///
+    /// # Errors
+    /// When the metrics cannot be read: nothing is decided then.
+    pub(super) async fn survey_of(
+        &self,
+        cluster: &ClusterSettings,
+        inputs: &Inputs,
+        tree: Tree,
+        progress: &dyn Progress,
+    ) -> anyhow::Result<Analysis> {
+        let source = inputs
+            .sources
+            .get(&cluster.name)
+            .with_context(|| format!("the recording does not hold cluster `{}`", cluster.name))?;
         let snapshot = Snapshot { commit: tree.commit, files: tree.files, skipped: tree.skipped };
         let repo = repo::read(&snapshot.files, &snapshot.skipped);
         let scope = scope(cluster);

@@ -2,6 +2,9 @@
 
 use anyhow::Context as _;
 use jiff::tz::Offset;
+use slicewright_core::ids::PoolId;
+use slicewright_core::review::board::Section;
+use slicewright_core::review::boxes;
 use slicewright_core::usage::Severity;
 
 use super::orphans::Orphan;
@@ -11,7 +14,7 @@ use crate::render::{self, Board, BoardProblem, BoardRow};
 use crate::settings::repo;
 
 /// Title of the page. It is found by its author and its mark; people may look for it by this.
-const TITLE: &str = "Slicewright: GPU pools";
+pub(super) const TITLE: &str = "Slicewright: GPU pools";
 
 impl Engine {
     /// Writes the pages of the repositories that want one and all of whose clusters were looked at. What goes wrong
@@ -47,13 +50,25 @@ impl Engine {
             orphans_advice: Orphan::ADVICE,
             file: repo::PLACE,
         };
-        let text = render::board(&board, self.dialect(&settings.repository))?;
+        let mut text = render::board(&board, self.dialect(&settings.repository))?;
+        if self.hears(&settings.repository) {
+            text += &boxes::part(&asked_for(clusters));
+        }
         match forge.show_board(TITLE, &text).await? {
             Some(url) => tracing::debug!(url, "the dashboard is up to date"),
             None => tracing::info!("the dashboard was closed, and stays so"),
         }
         Ok(())
     }
+}
+
+/// Pools that a look may bring further, in the order of the page.
+fn asked_for(clusters: &[&ClusterReport]) -> Vec<PoolId> {
+    let moves =
+        |pool: &&PoolReport| pool.is_open || matches!(pool.section, Section::Problems | Section::Waiting);
+    let mut pools: Vec<_> = clusters.iter().flat_map(|cluster| &cluster.pools).filter(moves).collect();
+    pools.sort_by_key(|pool| pool.section);
+    pools.into_iter().map(|pool| pool.pool.clone()).collect()
 }
 
 fn row(pool: &PoolReport) -> BoardRow<'_> {

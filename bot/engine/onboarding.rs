@@ -1,5 +1,8 @@
 //! The first contact with a repository: a merge request that adds its `.slicewright.yaml` and explains the bot. Nothing
 //! else happens there before it is merged; closing it says no.
+//!
+//! A no is taken back by opening it again, where its branch is there; forges open nothing again whose branch is deleted, as
+//! the bot does with its own. Giving the closed one another title asks for a new one then, as people know it from Renovate.
 
 use anyhow::Context as _;
 use jiff::Timestamp;
@@ -9,8 +12,8 @@ use slicewright_core::review::metadata::State;
 use slicewright_core::review::overrides::Overrides;
 
 use super::Engine;
-use super::pass::{Done, Pass, Ready, Subject, noted};
-use crate::forge::Forge;
+use super::pass::{Done, Pass, Ready, Subject, known, noted};
+use crate::forge::{Forge, Found, Tree};
 use crate::render::{self, Onboarding};
 use crate::settings::{ClusterSettings, repo};
 
@@ -37,7 +40,7 @@ pub struct Waiting {
 }
 
 impl Engine {
-    /// Asks the repository of `cluster` whether the bot is welcome. `None`: it is.
+    /// Asks the repository of `cluster`, whose default branch holds `tree`, whether the bot is welcome. `None`: it is.
     ///
     /// # Errors
     /// When the forge cannot be read or written.
@@ -45,13 +48,12 @@ impl Engine {
         &self,
         cluster: &ClusterSettings,
         forge: &dyn Forge,
+        tree: &Tree,
         at: Timestamp,
     ) -> anyhow::Result<Option<Waiting>> {
         if !cluster.repository.onboards() {
             return Ok(None);
         }
-        let base_commit = forge.head().await.context("cannot read the repository")?;
-        let tree = forge.read_tree(&base_commit).await.context("cannot read the repository")?;
         if repo::is_there(&tree.files, &tree.skipped) {
             return Ok(None);
         }
@@ -65,7 +67,7 @@ impl Engine {
             pool: &pool,
             branch: &branch,
             base_branch: &base_branch,
-            base_commit: &base_commit,
+            base_commit: &tree.commit,
             at,
             metrics: &[],
             labels: &cluster.repository.labels,
@@ -76,25 +78,48 @@ impl Engine {
             overrides: &Overrides::default(),
         };
         let pass = Pass::new(forge, subject, &identity, Some(&ready), None);
-        let found = forge.find(&branch, &base_commit).await;
+        let found = forge.find(&branch, &tree.commit).await;
         let found = found.with_context(|| format!("cannot look at branch `{branch}`"))?;
         let open = found.request.as_ref().is_some_and(|request| request.open);
         // Without its block a closed one says no as well.
         let declined = found.request.as_ref().is_some_and(|request| request.by_bot)
             && noted(&found).is_none_or(|known| known.state == State::Declined);
         let action = match pass.decide(&found) {
-            Action::Open { .. } if declined && !open => Action::Leave {
-                reason: format!(
-                    "its people closed it: nothing is proposed here until they open it again or add `{}`",
-                    repo::PLACE
-                ),
+            Action::Open { .. } | Action::Leave { .. } if self.is_asked_again(&found) => Action::Open {
+                push: true,
+                reason: "its people gave the closed one another title, which asks for a new one".to_owned(),
             },
+            Action::Open { .. } | Action::Leave { .. } if declined && !open => {
+                let way_back = match (&found.branch_head, known(&found, &self.signing_keys)) {
+                    (Some(_), _) => "open it again or ",
+                    (None, Some(_)) => "give the closed one another title, which gets a new one, or ",
+                    (None, None) => "",
+                };
+                let file = repo::PLACE;
+                Action::Leave {
+                    reason: format!(
+                        "its people closed it: nothing is proposed here until they {way_back}add `{file}`"
+                    ),
+                }
+            }
             // To change the file before it is merged is what the merge request is for.
             Action::StopEdited { .. } => Action::Leave { reason: "its people work on it".to_owned() },
             action => action,
         };
         let Done { action, url, .. } = pass.carry_out(&found, action).await?;
         Ok(Some(Waiting { repository: cluster.repository.place(), branch, action, url }))
+    }
+
+    /// A person gave the closed one another title than it had when their no was noted, and nothing is left that could be
+    /// opened again.
+    fn is_asked_again(&self, found: &Found) -> bool {
+        let Some(request) = found.request.as_ref().filter(|request| !request.open) else { return false };
+        known(found, &self.signing_keys).is_some_and(|noted| {
+            noted.state == State::Declined
+                && found.branch_head.is_none()
+                && !noted.title.is_empty()
+                && noted.title != request.title
+        })
     }
 
     fn onboarding_text(&self, cluster: &ClusterSettings, base_branch: &str) -> anyhow::Result<Ready> {

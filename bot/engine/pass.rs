@@ -376,10 +376,14 @@ impl<'a> Pass<'a> {
             (Some(request), Some(known)) => {
                 let closed = Metadata {
                     state,
+                    // What is to be deleted is the bot's own; noted, a run that is stopped before that knows it again.
+                    head: expected.unwrap_or(&known.head).to_owned(),
                     updated_in: VERSION.to_owned(),
                     // Done again after a run that was stopped, it is no later for that.
                     closed_on: known.closed_on.filter(|_| known.state == state).or(Some(today)),
                     reason: Some(reason.to_owned()),
+                    // As it is called now: a title that a person gives it later is a word of theirs.
+                    title: request.title.clone(),
                     ..known
                 };
                 let body = render::closing(&strip(&request.body), state, reason);

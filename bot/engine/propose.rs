@@ -1,6 +1,9 @@
 //! From plans to merge requests: the text of the change, the text about it, and what to do given what is there.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod room;
+mod there;
+
+use std::collections::BTreeMap;
 
 use anyhow::Context as _;
 use slicewright_core::ids::{PoolId, slug};
@@ -10,17 +13,19 @@ use slicewright_core::plan::{Outcome, Plan};
 use slicewright_core::policy::freeze::held;
 use slicewright_core::review::board::{Section, Standing as Where, section};
 use slicewright_core::review::lifecycle::Action;
-use slicewright_core::review::limits::{Limits, Standing};
 use slicewright_core::review::metadata::State;
-use slicewright_core::review::overrides::Overrides;
-use slicewright_core::review::signature::SigningKey;
+
+pub(super) use there::There;
+
+use room::{Room, Tally};
+use there::branches;
 
 use super::analyse::Analysis;
 use super::onboarding::Waiting;
 use super::orphans::Orphan;
-use super::pass::{Done, Doubt, Pass, Ready, Subject, known, noted};
+use super::pass::{Done, Doubt, Pass, Ready, Subject, noted};
 use super::proposal::{Proposal, wanted, write};
-use super::review::{Obeyed, Order, Taken};
+use super::review::{Asking, Obeyed, Taken, day};
 use super::{Engine, Inputs, configuration};
 use crate::forge::settings::RemoteKind;
 use crate::forge::{Forge, Found, Identity};
@@ -110,7 +115,7 @@ impl Engine {
         &self,
         inputs: &Inputs,
         wishes: &Wishes,
-        order: Option<&Order>,
+        asking: Option<&Asking>,
         progress: &dyn Progress,
     ) -> anyhow::Result<Report> {
         let mut clusters = Vec::new();
@@ -119,17 +124,18 @@ impl Engine {
         let mut standings: BTreeMap<String, Tally> = BTreeMap::new();
         for settings in self.clusters_in(inputs, wishes.cluster.as_deref())? {
             let forge = inputs.forges.get(&settings.name).context("the cluster has no repository")?;
+            if waiting.iter().any(|known| known.repository == settings.repository.place()) {
+                continue;
+            }
+            let tree = self.tree(settings, inputs).await?;
             if !wishes.dry_run {
-                if waiting.iter().any(|known| known.repository == settings.repository.place()) {
-                    continue;
-                }
-                let asked = self.onboard(settings, forge.as_ref(), inputs.at).await;
+                let asked = self.onboard(settings, forge.as_ref(), &tree, inputs.at).await;
                 if let Some(asked) = asked.with_context(|| format!("cluster `{}`", settings.name))? {
                     waiting.push(asked);
                     continue;
                 }
             }
-            let mut analysis = self.survey(settings, inputs, progress).await?;
+            let mut analysis = self.survey_of(settings, inputs, tree, progress).await?;
             anyhow::ensure!(
                 analysis.measured.data_quality.n_cards > 0,
                 "cluster `{}`: no sample of `DCGM_FI_DEV_FB_USED` in {} days, so nothing is proposed and nothing is \
@@ -149,7 +155,9 @@ impl Engine {
             );
             let mut there = self.look(forge.as_ref(), &analysis.snapshot.commit, branches).await?;
             self.plan(&mut analysis, &there.wishes());
-            let taken = match order {
+            let found = asking.and_then(|asking| there.at.get(asking.pool())).map(|(_, found)| found);
+            let order = asking.and_then(|asking| asking.order(found, day(analysis.at)));
+            let taken = match &order {
                 Some(order) => Some(self.take_up(order, &mut analysis, forge.as_ref(), &mut there).await?),
                 None => None,
             };
@@ -189,7 +197,7 @@ impl Engine {
     }
 
     /// Whether a server is told of comments in a repository.
-    fn hears(&self, repository: &RepositorySettings) -> bool {
+    pub(super) fn hears(&self, repository: &RepositorySettings) -> bool {
         let told = |forge: &str| self.settings().server.hooks.iter().any(|hook| hook.forge == forge);
         repository.remote().is_some_and(told)
     }
@@ -404,28 +412,6 @@ impl Run<'_> {
     }
 }
 
-/// What is there for the pools of a cluster.
-pub(super) struct There {
-    keys: Vec<SigningKey>,
-    /// Branch and what was found, by pool.
-    pub(super) at: BTreeMap<PoolId, (String, Found)>,
-}
-
-impl There {
-    /// What the reviewers of a pool asked for, in this round or an earlier one.
-    fn overrides(&self, pool: &PoolId) -> Overrides {
-        let known = self.at.get(pool).and_then(|(_, found)| known(found, &self.keys));
-        known
-            .filter(|known| known.cluster == pool.cluster && known.pool == pool.pool)
-            .map_or_else(Overrides::default, |known| known.overrides)
-    }
-
-    /// The same of every pool.
-    pub(super) fn wishes(&self) -> BTreeMap<PoolId, Overrides> {
-        self.at.keys().map(|pool| (pool.clone(), self.overrides(pool))).collect()
-    }
-}
-
 /// One pool, its branch, and what is there.
 struct Place<'a> {
     settings: &'a Pool,
@@ -433,84 +419,9 @@ struct Place<'a> {
     found: &'a Found,
 }
 
-/// The room that a repository has for new proposals.
-struct Room<'a> {
-    limits: Limits,
-    tally: &'a mut Tally,
-}
-
-/// What a repository has, and the branches that are counted in it.
-#[derive(Default)]
-struct Tally {
-    standing: Standing,
-    counted: BTreeSet<String>,
-}
-
-impl Room<'_> {
-    /// Counts what is there, once.
-    fn count(&mut self, branch: &str, found: &Found) {
-        if !self.tally.counted.insert(branch.to_owned()) {
-            return;
-        }
-        let Some(known) = noted(found) else { return };
-        let standing = &mut self.tally.standing;
-        standing.made.extend(known.created_at);
-        let open = known.state == State::Open && found.request.as_ref().is_some_and(|request| request.open);
-        standing.n_open += u32::from(open);
-    }
-
-    /// The action, unless it would make one proposal too many.
-    fn allow(&mut self, action: Action, at: jiff::Timestamp, asked: bool) -> Action {
-        if !matches!(action, Action::Open { .. }) {
-            return action;
-        }
-        if let Some(why) = self.limits.forbid(&self.tally.standing, at, asked) {
-            return Action::Leave { reason: format!("waits: {why}") };
-        }
-        self.tally.standing.n_open += 1;
-        self.tally.standing.made.push(at);
-        action
-    }
-}
-
-/// One branch a pool; pools whose slugs meet get a hash each, and so do all of a cluster whose slug meets another's.
-fn branches(prefix: &str, pools: Vec<PoolId>, cluster_meets: bool) -> BTreeMap<PoolId, String> {
-    let mut count: BTreeMap<String, usize> = BTreeMap::new();
-    for pool in &pools {
-        *count.entry(pool.branch(prefix)).or_default() += 1;
-    }
-    pools
-        .into_iter()
-        .map(|pool| {
-            let plain = pool.branch(prefix);
-            let branch =
-                if cluster_meets || count[&plain] > 1 { pool.branch_with_hash(prefix) } else { plain };
-            (pool, branch)
-        })
-        .collect()
-}
-
 fn plan_of(outcome: &Outcome) -> Option<&Plan> {
     match outcome {
         Outcome::Plan(plan) => Some(plan),
         Outcome::Nothing(_) => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn pool(name: &str) -> PoolId {
-        PoolId { cluster: "c".into(), pool: name.into() }
-    }
-
-    #[test]
-    fn pools_whose_slugs_meet_get_branches_of_their_own() {
-        let got = branches("slicewright", vec![pool("a b"), pool("a-b"), pool("x")], false);
-        assert_ne!(got[&pool("a b")], got[&pool("a-b")]);
-        assert_eq!(got[&pool("x")], "slicewright/c/x");
-        let met = branches("slicewright", vec![pool("x")], true);
-        assert!(met[&pool("x")].starts_with("slicewright/c/x-"));
     }
 }

@@ -9,12 +9,15 @@ mod hear;
 
 mod order;
 
+mod tick;
+
 use slicewright_core::review::command::Command;
 
 use crate::forge::contact::Person;
 
 pub use hear::Heard;
-pub(super) use order::{Obeyed, Order, Taken};
+pub(super) use order::{Asking, Obeyed, Taken, day};
+pub use tick::Tick;
 
 /// A comment on a merge request, as a webhook told of it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use secrecy::SecretString;
 use sha2::{Digest as _, Sha256};
+use slicewright_core::ids::PoolId;
 
 use super::contact::Person;
 use super::settings::RemoteKind;
@@ -84,6 +85,17 @@ pub enum What {
         request: String,
         /// What the forge called it.
         comment: String,
+    },
+    /// Somebody ticked boxes on an issue.
+    Ticked {
+        /// The issue's number.
+        issue: String,
+        /// The pools of the boxes that are ticked now and were not before.
+        pools: Vec<PoolId>,
+        /// Who did it. Nobody can be asked for that later.
+        by: Person,
+        /// That is no person, as far as the forge says.
+        is_bot: bool,
     },
     /// A merge request was opened, changed, approved, closed or merged.
     Request {

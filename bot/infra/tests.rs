@@ -473,6 +473,7 @@ fn only_the_clusters_folders_are_read() {
     assert_eq!(declared.workloads.keys().map(|id| id.name.as_str()).collect::<Vec<_>>(), ["embed-svc"]);
 }
 
+/// projectcapsule/capsule#1891: a bot moved what a pipeline runs to a malicious commit.
 #[test]
 fn pipelines_are_never_written_to() {
     let files = snapshot(&[(".github/workflows/a.yaml", DEPLOYMENT)]);

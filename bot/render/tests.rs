@@ -180,7 +180,7 @@ fn many(n: usize) -> Sample {
     })
 }
 
-/// renovatebot/renovate#7775, zapier/kubechecks#82: long texts were refused, or cut where a reader could not tell.
+/// renovatebot/renovate#7775, zapier/kubechecks#82, #85: long texts were refused, or cut where a reader could not tell.
 #[test]
 fn a_long_text_loses_whole_sections_and_says_so() {
     let sample = many(200);

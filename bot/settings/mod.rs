@@ -10,6 +10,8 @@ pub mod server;
 
 mod service;
 
+mod secret;
+
 mod cron;
 mod lines;
 mod wording;

@@ -9,7 +9,7 @@ use secrecy::SecretString;
 use serde::Deserialize;
 
 use super::cron::Moment;
-use super::service::{SecretError, SecretPlace};
+use super::secret::{SecretError, SecretPlace};
 use crate::forge::settings::Settings as ForgeSettings;
 use crate::store::settings::Settings as StoreSettings;
 

@@ -208,6 +208,26 @@ fn what_is_settled_is_said_only_where_something_else_was() {
     });
 }
 
+/// actions/dependency-review-action#779: a text over the limit made the whole report fail.
+#[test]
+fn a_text_longer_than_the_forge_takes_is_cut_and_said() {
+    on_forges_with_people(|stage| {
+        let main = stage.git(|git| git.head("main")).unwrap();
+        // Letters that are one character, two bytes, and two units of UTF-16.
+        for (n, letter) in ["x", "ü", "🙂"].into_iter().enumerate() {
+            let name = format!("slicewright-{n}");
+            let check = Check { name, text: letter.repeat(100_000), ..check("too much") };
+            let bot = stage.another_bot();
+            stage.wait(bot.check(&main, &check)).unwrap();
+        }
+        assert_eq!(n_said(stage), 3);
+        let mut state = stage.fake().state();
+        for said in state.infra().statuses.iter().filter(|said| said.by_app) {
+            assert!(said.text.len() > 30_000 && said.text.ends_with('…'), "{}", said.text.len());
+        }
+    });
+}
+
 /// runatlantis/atlantis#2685, #5228: a status that is there already was taken for a failure.
 #[test]
 fn another_sentence_for_the_same_outcome_is_no_failure() {

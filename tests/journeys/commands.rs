@@ -2,6 +2,8 @@
 //!
 //! The bot's side is the real thing, with a real Prometheus behind it. How deliveries come in is another story.
 
+mod reports;
+
 use jiff::Timestamp;
 use slicewright::engine::Engine;
 use slicewright::engine::propose::Wishes;
@@ -319,6 +321,7 @@ fn rights_are_asked_for_when_a_command_is_carried_out() {
     });
 }
 
+/// github/branch-deploy#315: the branch moved between the word that allowed it and the run.
 #[test]
 fn a_command_holds_for_the_head_that_its_author_saw() {
     on_both(|talk| {
@@ -394,6 +397,7 @@ fn a_command_that_was_interrupted_is_known_again() {
     });
 }
 
+/// renovatebot/renovate#5951, #6690: one request was carried out again and again.
 #[test]
 fn done_twice_it_is_done_once() {
     on_both(|talk| {

@@ -280,6 +280,12 @@ fn a_repository_that_says_no_is_left_alone() {
     let later = super::bot::ok(&bot.run(&["propose", "--at", "2027-01-15T00:00:00Z"]));
     assert!(later.contains("its people closed it"), "{later}");
     assert_eq!(before, bot.left());
+    // They change their minds.
+    let text = bot.requests().join("slicewright__onboarding/body.md");
+    let renamed = std::fs::read_to_string(&text).unwrap().replacen("# Set up", "# Do set up", 1);
+    std::fs::write(&text, renamed).unwrap();
+    bot.propose(&[]);
+    assert!(bot.request().contains("State: open"), "{}", bot.request());
     bot.repo.commit_as_human(MAIN, &[(".slicewright.yaml", "# Welcome after all.\n")], "Say yes");
     assert!(bot.propose(&[]).contains("opened"));
 }

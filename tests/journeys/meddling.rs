@@ -153,6 +153,7 @@ fn check(stage: &Stage, deed: Deed, done: &str, is_wanted: bool) {
         Deed::DeletesTheBranch => {}
         Deed::Closes => {
             assert!(open.is_empty(), "what a person closed stays closed: {requests:#?}");
+            assert_eq!(head, None, "a branch is left of which nobody knows any more");
             if is_wanted {
                 assert_eq!(stage.noted().state, Standing::Declined);
             }

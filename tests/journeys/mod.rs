@@ -9,6 +9,8 @@ mod stage;
 
 mod proposals;
 
+mod closed;
+
 mod faulty;
 
 mod meddling;

@@ -107,6 +107,47 @@ fn from_the_first_contact_to_the_merge() {
     });
 }
 
+/// Forges open nothing again whose branch is deleted.
+#[test]
+fn a_no_to_the_first_contact_is_taken_back_by_another_title() {
+    on_both(|service, _| {
+        let title = |service: &Service, title: &str| {
+            title.clone_into(&mut service.fake.state().request_of(ONBOARDING).title);
+        };
+        let of_bot = (ONBOARDING.to_owned(), true);
+        let closed = (ONBOARDING.to_owned(), false);
+        service.propose(&[]);
+        let body = service.fake.state().request_of(ONBOARDING).body.clone();
+        assert!(body.contains("another title, which gets a new one"), "{body}");
+        service.fake.state().close(ONBOARDING);
+        service.propose(&[]);
+        assert_eq!(service.fake.state().infra().git.head(ONBOARDING), None);
+        let shown = service.propose(&[]);
+        assert!(shown.contains("its people closed it"), "{shown}");
+        assert_eq!(service.requests().len(), 1);
+
+        title(service, "Set up Slicewright (we changed our minds)");
+        let shown = service.propose(&[]);
+        assert!(shown.contains("gave the closed one another title"), "{shown}");
+        assert_eq!(service.requests(), [closed.clone(), of_bot.clone()]);
+        assert_eq!(service.fake.state().request_of(ONBOARDING).title, "Set up Slicewright");
+        // Once: a no to that is a no, whatever the title of the first.
+        title(service, "Called otherwise while it is open");
+        service.fake.state().close(ONBOARDING);
+        for _ in 0..3 {
+            service.propose(&[]);
+        }
+        assert_eq!(service.requests(), [closed.clone(), closed.clone()]);
+
+        // A person restores the branch, and opens it again.
+        service.fake.state().reopen(ONBOARDING);
+        service.propose(&[]);
+        assert_eq!(service.requests(), [closed, of_bot]);
+        service.fake.state().merge(ONBOARDING, Merge::Squash);
+        assert!(service.propose(&[]).contains("opened"));
+    });
+}
+
 #[test]
 fn what_stands_in_the_way_is_said_with_the_way_out_and_without_the_token() {
     on_both(|service, _| {

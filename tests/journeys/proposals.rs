@@ -664,7 +664,7 @@ fn a_persons_comment_with_the_bots_mark_is_not_written() {
     });
 }
 
-/// gitlab-org/gitlab 26332: a line that starts with a slash is executed with the rights of the bot.
+/// gitlab-org/gitlab 26332, 505099, 346557: a line that starts with a slash is executed with the rights of the bot.
 #[test]
 fn no_text_of_the_bot_gives_the_forge_an_order() {
     on_every_forge(|stage| {

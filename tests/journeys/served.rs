@@ -1,6 +1,10 @@
 //! The program as a server: from a signed delivery to the answer on the forge.
 
+mod boxes;
+
 mod crashes;
+
+mod down;
 
 mod hostile;
 

@@ -2,8 +2,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hmac::{Hmac, KeyInit as _, Mac as _};
-use sha2::Sha256;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use secrecy::SecretString;
+use slicewright::forge::settings::RemoteKind;
+use slicewright::forge::webhook::{self, Delivery, Rejected, Secrets};
 
 use super::forge::{Call, Reply, listen};
 use super::wait::until;
@@ -47,31 +49,13 @@ impl Deliveries {
     }
 }
 
-/// Whether `signature` (`sha256=` and 64 digits) is that of the very bytes of `body` with `secret`.
-pub(crate) fn is_signed(body: &[u8], signature: &str, secret: &str) -> bool {
-    let digits = signature.strip_prefix("sha256=").unwrap_or_default();
-    let byte = |at: usize| digits.get(at..at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
-    let Some(bytes) = (0..digits.len()).step_by(2).map(byte).collect::<Option<Vec<u8>>>() else {
-        return false;
+/// What the bot makes of a delivery that came, where its hook has `secret`.
+pub(crate) fn read(call: &Call, secret: &str) -> Result<Delivery, Rejected> {
+    let header = |(name, value): &(String, String)| {
+        let name = HeaderName::from_bytes(name.as_bytes()).unwrap();
+        (name, HeaderValue::from_bytes(value.as_bytes()).unwrap())
     };
-    let mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("HMAC takes keys of any length");
-    mac.chain_update(body).verify_slice(&bytes).is_ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_signed;
-
-    /// The example of GitHub's documentation, *Validating webhook deliveries*.
-    #[test]
-    fn githubs_own_example_is_signed_and_nothing_near_it() {
-        let secret = "It's a Secret to Everybody";
-        let signature = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
-        assert!(is_signed(b"Hello, World!", signature, secret));
-        assert!(!is_signed(b"Hello, World!\n", signature, secret));
-        assert!(!is_signed(b"Hello, World!", signature, "another"));
-        for wrong in ["", "sha256=", &signature[..70], "sha1=757107ea0eb2509fc211221cce984b8a37570b6d"] {
-            assert!(!is_signed(b"Hello, World!", wrong, secret), "{wrong}");
-        }
-    }
+    let headers: HeaderMap = call.headers.iter().map(header).collect();
+    let secrets = Secrets { signing: vec![SecretString::from(secret)], ..Secrets::default() };
+    webhook::read(RemoteKind::GitHub, &headers, &call.body, &secrets, jiff::Timestamp::now())
 }

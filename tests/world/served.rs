@@ -226,6 +226,8 @@ impl State {
                         "id": id,
                         "body": text,
                         "user": {"id": user, "login": login, "type": if is_bot { "Bot" } else { "User" }},
+                        // What GitHub says of members who keep their membership to themselves.
+                        "author_association": "NONE",
                     },
                     "repository": {"full_name": INFRA},
                 }),
@@ -246,6 +248,44 @@ impl State {
             ),
         };
         (id.to_string(), sent)
+    }
+
+    /// What the forge sends when `user` ticks the box of a pool on the first issue of `acme/infra`.
+    pub(crate) fn ticked_by(&mut self, face: Face, user: u64, pool: &str) -> Sent {
+        let (login, is_bot) = {
+            let user = &self.users[&user];
+            (user.login.clone(), user.is_bot)
+        };
+        let key = format!("delivery-{}", self.new_id());
+        let issue = &mut self.infra().issues[0];
+        let before = issue.body.clone();
+        let after = before.replace(&format!("- [ ] `{pool}`"), &format!("- [x] `{pool}`"));
+        assert_ne!(before, after, "there is an empty box");
+        issue.body.clone_from(&after);
+        let number = issue.number;
+        let (event, body) = match face {
+            Face::GitHub => (
+                "issues",
+                json!({
+                    "action": "edited",
+                    "changes": {"body": {"from": before}},
+                    "issue": {"number": number, "body": after},
+                    "sender": {"id": user, "login": login, "type": if is_bot { "Bot" } else { "User" }},
+                    "repository": {"full_name": INFRA},
+                }),
+            ),
+            Face::GitLab => (
+                "Issue Hook",
+                json!({
+                    "object_kind": "issue",
+                    "user": {"id": user, "username": login},
+                    "project": {"path_with_namespace": INFRA},
+                    "object_attributes": {"iid": number, "action": "update", "description": after},
+                    "changes": {"description": {"previous": before, "current": after}},
+                }),
+            ),
+        };
+        Sent::new(face, event, &key, &body)
     }
 
     /// What the forge sends about a branch that was moved.

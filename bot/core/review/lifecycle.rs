@@ -393,10 +393,16 @@ fn closed_by_a_person(observed: &Observed, known: &Metadata, own: &Own) -> Actio
     }
     let why = known.reason.as_ref().filter(|_| known.declined_on.is_some());
     Action::RecordDeclined {
-        delete_branch: left_over(observed, known, own),
+        delete_branch: left_over(observed, known, own) || unfinished(observed, own),
         reason: why
             .map_or_else(|| "a person closed it".to_owned(), |why| format!("a person closed it: {why}")),
     }
+}
+
+/// The branch is where the bot put it before it could say so: a person closed the text in that moment.
+fn unfinished(observed: &Observed, own: &Own) -> bool {
+    observed.branch_head.as_ref().is_some_and(|head| own.heads.contains(head))
+        && strangers(observed, own).is_empty()
 }
 
 /// The branch is there as the bot left it, and nobody else wrote on it.

@@ -281,7 +281,7 @@ fn is_volatile(line: &str) -> bool {
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// Base64 with `-` and `_`, without padding (RFC 4648, section 5).
-fn base64url(bytes: &[u8]) -> String {
+pub(super) fn base64url(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
         let group =
@@ -295,7 +295,7 @@ fn base64url(bytes: &[u8]) -> String {
 }
 
 /// The bytes of [`base64url`] text. `None` for anything that it would not have written.
-fn from_base64url(text: &str) -> Option<Vec<u8>> {
+pub(super) fn from_base64url(text: &str) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len() * 3 / 4);
     for chunk in text.as_bytes().chunks(4) {
         let mut group = 0_u32;

@@ -8,6 +8,7 @@ pub const DECLINED_LABEL: &str = "slicewright/declined";
 
 pub mod asked;
 pub mod board;
+pub mod boxes;
 pub mod codeowners;
 pub mod command;
 pub mod difference;

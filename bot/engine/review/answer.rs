@@ -12,12 +12,12 @@ use slicewright_core::review::metadata::{Metadata, Obeyed};
 use slicewright_core::review::overrides::Item;
 
 use super::hear::Sight;
-use super::order::{Order, day, numbered};
+use super::order::{Asking, Order, day, numbered};
 use super::{Answer, Carried, Comment, Facts, commands};
 use crate::engine::Engine;
 use crate::engine::explain::{brief, explain};
 use crate::engine::propose::Wishes;
-use crate::forge::contact::{Reaction, Role};
+use crate::forge::contact::{Contact, Person, Reaction, Role};
 use crate::forge::{ForgeError, Topic};
 use crate::prometheus::Quiet;
 use crate::render::{self, Answer as Answering, Dialect, Explained};
@@ -70,7 +70,7 @@ impl Engine {
         for (n, command) in commands.iter().enumerate() {
             let shown = command.to_string();
             let place = Obeyed { comment: comment.id.clone(), n };
-            let outcome = match self.allowed(&sight, comment, command).await? {
+            let outcome = match Self::may(sight.contact()?, &comment.author, command.spec().least).await? {
                 Ok(()) => self.carry_out(&sight, comment, command, place, at, facts).await?,
                 Err(why) => Err(why),
             };
@@ -142,17 +142,16 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether whoever wrote the comment may ask for this, by what the forge says now.
+    /// Whether somebody may ask for this, by what the forge says now.
     ///
     /// # Errors
     /// When the forge does not answer; the inner error is a no.
-    async fn allowed(
-        &self,
-        sight: &Sight<'_>,
-        comment: &Comment,
-        command: &Command,
+    pub(super) async fn may(
+        contact: &dyn Contact,
+        person: &Person,
+        least: Least,
     ) -> anyhow::Result<Result<(), String>> {
-        let role = match sight.contact()?.role(&comment.author).await {
+        let role = match contact.role(person).await {
             Ok(role) => role,
             Err(error @ (ForgeError::Busy { .. } | ForgeError::Unanswered { .. })) => {
                 return Err(anyhow::Error::new(error).context("cannot ask what somebody may do here"));
@@ -165,16 +164,16 @@ impl Engine {
                 ));
             }
         };
-        let (least, needed) = match command.spec().least {
-            Least::Read => (Role::Read, Role::Read),
-            Least::Write => (Role::Write, Role::Write),
+        let least = match least {
+            Least::Read => Role::Read,
+            Least::Write => Role::Write,
         };
         if role >= least {
             return Ok(Ok(()));
         }
         Ok(Err(format!(
             "that takes the role {} in this repository, and yours is {}",
-            needed.name(),
+            least.name(),
             role.name()
         )))
     }
@@ -289,7 +288,7 @@ impl Engine {
         let inputs = self.live(Some(&sight.cluster.name), at)?;
         let wishes =
             Wishes { cluster: Some(sight.cluster.name.clone()), pool: Some(pool.pool), dry_run: false };
-        let report = self.run(&inputs, &wishes, Some(&order), &Quiet).await?;
+        let report = self.run(&inputs, &wishes, Some(&Asking::Command(order)), &Quiet).await?;
         let pools = report.clusters.into_iter().flat_map(|cluster| cluster.pools);
         let Some(obeyed) = pools.into_iter().find_map(|pool| pool.obeyed) else {
             return Ok(Err(

@@ -12,7 +12,7 @@ use slicewright_core::review::command::Command;
 use slicewright_core::review::difference::difference;
 use slicewright_core::review::lifecycle::{Action, Wanted};
 use slicewright_core::review::metadata::{Metadata, Obeyed as Place};
-use slicewright_core::review::overrides::Overrides;
+use slicewright_core::review::overrides::{Overrides, Wishes};
 
 use crate::engine::Engine;
 use crate::engine::analyse::Analysis;
@@ -33,8 +33,51 @@ pub(in crate::engine) struct Order {
     pub(in crate::engine) head: Option<String>,
 }
 
+/// What a person asks of a run.
+#[derive(Clone, Debug)]
+pub(in crate::engine) enum Asking {
+    /// A command about an open proposal.
+    Command(Order),
+    /// A look at a pool, by its box on the dashboard.
+    Box {
+        /// The pool.
+        pool: PoolId,
+        /// Names the tick.
+        place: Place,
+    },
+}
+
+impl Asking {
+    /// The command that it comes to, given what is there. A box of a pool without an open proposal asks for nothing but the
+    /// run itself.
+    pub(in crate::engine) fn order(&self, found: Option<&Found>, today: jiff::civil::Date) -> Option<Order> {
+        match self {
+            Self::Command(order) => Some(order.clone()),
+            Self::Box { pool, place } => {
+                let request = found?.request.as_ref().filter(|request| request.open && request.by_bot)?;
+                let known = Metadata::parse(&request.body);
+                let command = match known.and_then(|known| known.silence(today)) {
+                    Some(_) => Command::Resume,
+                    None => Command::Regenerate { wishes: Wishes::default(), discard_edits: false },
+                };
+                Some(Order { pool: pool.clone(), command, place: place.clone(), head: None })
+            }
+        }
+    }
+
+    /// The pool that it is about.
+    pub(in crate::engine) fn pool(&self) -> &PoolId {
+        match self {
+            Self::Command(order) => &order.pool,
+            Self::Box { pool, .. } => pool,
+        }
+    }
+}
+
 /// A command that was noted, before the pass over its proposal.
 pub(in crate::engine) struct Taken {
+    /// The command.
+    command: Command,
     /// How the pass differs.
     pub(in crate::engine) asked: Option<Asked>,
     /// What was noted before, and by the command.
@@ -47,6 +90,8 @@ pub(in crate::engine) struct Taken {
 /// What a command did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::engine) struct Obeyed {
+    /// The command.
+    pub(in crate::engine) command: Command,
     /// In a sentence, without a full stop.
     pub(in crate::engine) what: String,
     /// Head of the branch before and after, where it moved.
@@ -76,7 +121,7 @@ impl Order {
 
 impl Taken {
     fn still(&self, what: String) -> Obeyed {
-        Obeyed { what, moved: None, noted: self.noted.clone() }
+        Obeyed { command: self.command.clone(), what, moved: None, noted: self.noted.clone() }
     }
 
     /// What changed by the pass, or why it did nothing.
@@ -97,7 +142,7 @@ impl Taken {
                 let heads = found.branch_head.clone().zip(done.head.clone());
                 let moved =
                     heads.filter(|(before, after)| before != after).map(|(before, after)| [before, after]);
-                Ok(Obeyed { what, moved, noted: self.noted.clone() })
+                Ok(Obeyed { moved, ..self.still(what) })
             }
             Action::Withdraw { reason } => Ok(self.still(format!("withdrawn: {reason}"))),
             Action::Leave { reason } if !done.undecided => {
@@ -163,7 +208,8 @@ impl Engine {
         } else {
             there.at.insert(order.pool.clone(), (branch, fresh));
         }
-        Ok(Ok(Taken { asked: order.command.asks(), before, noted, named }))
+        let command = order.command.clone();
+        Ok(Ok(Taken { asked: command.asks(), command, before, noted, named }))
     }
 
     /// What is noted about the proposal that the order is about, if that still is what its author saw.
@@ -279,7 +325,7 @@ fn workloads(outcome: Option<&Outcome>) -> Vec<String> {
     }
 }
 
-pub(super) fn day(at: Timestamp) -> jiff::civil::Date {
+pub(in crate::engine) fn day(at: Timestamp) -> jiff::civil::Date {
     jiff::tz::Offset::UTC.to_datetime(at).date()
 }
 

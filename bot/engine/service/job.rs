@@ -3,7 +3,9 @@
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::engine::review::Comment;
+use slicewright_core::ids::PoolId;
+
+use crate::engine::review::{Comment, Tick};
 use crate::forge::contact::Person;
 use crate::store::jobs::NewJob;
 
@@ -15,6 +17,8 @@ pub(super) enum Job {
     Hear(Said),
     /// Carry out what a comment asks for.
     Obey(Said),
+    /// Look at a pool whose box on the dashboard somebody ticked.
+    Tick(Ticked),
     /// See whether a proposal is as the bot left it.
     Glance { place: String, branch: String },
     /// Measure a cluster, and bring its proposals up to date.
@@ -53,6 +57,33 @@ impl Said {
     }
 }
 
+/// A box of the dashboard in the queue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Ticked {
+    pub(super) place: String,
+    pub(super) issue: String,
+    pub(super) cluster: String,
+    pub(super) pool: String,
+    pub(super) by: u64,
+    pub(super) login: String,
+    /// Names the tick.
+    pub(super) id: String,
+    /// When the delivery came in.
+    pub(super) at: Timestamp,
+}
+
+impl Ticked {
+    pub(super) fn tick(&self) -> Tick {
+        Tick {
+            place: self.place.clone(),
+            issue: self.issue.clone(),
+            pool: PoolId { cluster: self.cluster.clone(), pool: self.pool.clone() },
+            by: Person { id: self.by, login: self.login.clone() },
+            id: self.id.clone(),
+        }
+    }
+}
+
 /// How long somebody waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
@@ -67,7 +98,7 @@ impl Urgency {
     pub(super) fn kinds(self) -> &'static [&'static str] {
         match self {
             Self::Soon => &["hear", "glance"],
-            Self::Later => &["obey", "look", "deliveries", "compact"],
+            Self::Later => &["obey", "tick", "look", "deliveries", "compact"],
         }
     }
 }
@@ -77,6 +108,7 @@ impl Job {
         match self {
             Self::Hear(_) => "hear",
             Self::Obey(_) => "obey",
+            Self::Tick(_) => "tick",
             Self::Glance { .. } => "glance",
             Self::Look { .. } => "look",
             Self::Deliveries { .. } => "deliveries",
@@ -90,6 +122,10 @@ impl Job {
             // Comments on one merge request are heard in their order, whatever else is done in the repository.
             Self::Hear(said) => (hearing(&said.place, &said.request), Some(topic(&said.comment)), 0),
             Self::Obey(said) => (writing(&said.place), Some(topic(&said.comment)), 0),
+            Self::Tick(ticked) => {
+                let topic = format!("tick:{}:{}/{}", ticked.id, ticked.cluster, ticked.pool);
+                (writing(&ticked.place), Some(topic), 0)
+            }
             Self::Glance { place, branch } => (format!("glance:{place}:{branch}"), Some("glance".into()), 0),
             Self::Look { cluster } => (writing(place), Some(format!("look:{cluster}")), 5),
             Self::Deliveries { place } => (format!("deliveries:{place}"), Some("deliveries".into()), 5),
@@ -139,6 +175,16 @@ mod tests {
         for job in [
             Job::Hear(said.clone()),
             Job::Obey(said),
+            Job::Tick(Ticked {
+                place: "p".into(),
+                issue: "3".into(),
+                cluster: "dc1".into(),
+                pool: "a100".into(),
+                by: 1,
+                login: "kim".into(),
+                id: "box-1".into(),
+                at: Timestamp::UNIX_EPOCH,
+            }),
             Job::Glance { place: "p".into(), branch: "b".into() },
             Job::Look { cluster: "dc1".into() },
             Job::Deliveries { place: "p".into() },

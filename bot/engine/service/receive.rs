@@ -4,10 +4,11 @@ use std::sync::PoisonError;
 
 use jiff::{SignedDuration, Timestamp};
 use reqwest::header::HeaderMap;
+use slicewright_core::ids::PoolId;
 use slicewright_core::review::command::{Parsed, parse};
 
 use super::Service;
-use super::job::{Job, Said, hearing, topic, writing};
+use super::job::{Job, Said, Ticked, hearing, topic, writing};
 use crate::engine::Engine;
 use crate::forge::settings::RemoteKind;
 use crate::forge::webhook::{self, Event, News, Rejected, What};
@@ -23,6 +24,12 @@ pub fn most_bytes() -> usize {
 
 /// Longest comment that is read, in bytes.
 const LONGEST_COMMENT: usize = 64 << 10;
+
+/// Boxes of one change of the dashboard that are acted upon. Each costs a measurement.
+const MOST_TICKS: usize = 10;
+
+/// Letters of a delivery's key that name what follows from it. Forges send 36.
+const LONGEST_NAME: usize = 72;
 
 /// How long a change of a branch may be followed by others before anybody looks at it.
 const SETTLE: SignedDuration = SignedDuration::from_secs(3);
@@ -113,7 +120,7 @@ impl Service {
         let delivery = webhook::read(hook.kind, headers, body, &hook.secrets, now)?;
         let engine = self.engine();
         let jobs = match &delivery.news {
-            News::Event(event) => match follows(&engine, name, event, now) {
+            News::Event(event) => match follows(&engine, name, event, &delivery.key, now) {
                 Follows::Jobs(jobs) => jobs,
                 Follows::Gone { place, request, comment } => {
                     self.forget(&place, &request, &comment).await.map_err(Refused::Unavailable)?;
@@ -160,7 +167,7 @@ enum Follows {
     Nothing(&'static str),
 }
 
-fn follows(engine: &Engine, forge: &str, event: &Event, now: Timestamp) -> Follows {
+fn follows(engine: &Engine, forge: &str, event: &Event, key: &str, now: Timestamp) -> Follows {
     let settings = engine.settings();
     let here = |cluster: &&ClusterSettings| {
         let repository = &cluster.repository;
@@ -193,6 +200,30 @@ fn follows(engine: &Engine, forge: &str, event: &Event, now: Timestamp) -> Follo
             };
             Follows::Jobs(vec![Job::Hear(said).queued(&place, now, SignedDuration::ZERO)])
         }
+        What::Ticked { is_bot: true, .. } => Follows::Nothing("no person ticked the boxes"),
+        What::Ticked { issue, pools, by, .. } => {
+            let is_shown = |pool: &&PoolId| {
+                clusters.iter().any(|one| one.name == pool.cluster && one.repository.dashboard)
+            };
+            let job = |pool: &PoolId| {
+                Job::Tick(Ticked {
+                    place: place.clone(),
+                    issue: issue.clone(),
+                    cluster: pool.cluster.clone(),
+                    pool: pool.pool.clone(),
+                    by: by.id,
+                    login: by.login.clone(),
+                    id: format!("box-{}", named(key)),
+                    at: now,
+                })
+                .queued(&place, now, SignedDuration::ZERO)
+            };
+            let jobs: Vec<_> = pools.iter().filter(is_shown).take(MOST_TICKS).map(job).collect();
+            match jobs.is_empty() {
+                true => Follows::Nothing("the boxes are on no dashboard of the configuration's"),
+                false => Follows::Jobs(jobs),
+            }
+        }
         What::CommentGone { request, comment } => {
             Follows::Gone { place, request: request.clone(), comment: comment.clone() }
         }
@@ -217,6 +248,11 @@ fn is_base(clusters: &[&ClusterSettings], branch: &str) -> bool {
         Some(configured) => configured == branch,
         None => ["main", "master", "trunk"].contains(&branch),
     })
+}
+
+/// The key of a delivery in letters that may stand anywhere.
+fn named(key: &str) -> String {
+    key.chars().filter(|c| c.is_ascii_alphanumeric() || "-_.".contains(*c)).take(LONGEST_NAME).collect()
 }
 
 fn cut(text: &str) -> &str {

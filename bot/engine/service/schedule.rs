@@ -112,7 +112,7 @@ impl Service {
             let now_too = match one.job {
                 Job::Look { .. } => !known.contains(&one.name),
                 Job::Deliveries { .. } => true,
-                Job::Hear(_) | Job::Obey(_) | Job::Glance { .. } | Job::Compact => false,
+                Job::Hear(_) | Job::Obey(_) | Job::Tick(_) | Job::Glance { .. } | Job::Compact => false,
             };
             if now_too {
                 self.store.enqueue(&one.job.queued(&one.place, now, SignedDuration::ZERO), now).await?;

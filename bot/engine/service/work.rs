@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use jiff::{SignedDuration, Timestamp};
 
 use super::Service;
-use super::job::{Job, Said, Urgency};
+use super::job::{Job, Said, Ticked, Urgency};
 use crate::engine::propose::Wishes;
 use crate::engine::review::{Answer, Comment, Heard};
 use crate::forge::ForgeError;
@@ -117,6 +117,7 @@ impl Service {
         match &job {
             Job::Hear(said) => self.hear(said).await,
             Job::Obey(said) => self.obey(said).await,
+            Job::Tick(ticked) => self.look_again(ticked).await,
             Job::Glance { place, branch } => self.glance(place, branch).await,
             Job::Look { cluster } => self.look(cluster).await,
             Job::Deliveries { place } => self.redeliver(place).await,
@@ -180,6 +181,49 @@ impl Service {
                     );
                     let n = u32::try_from(n).unwrap_or(u32::MAX);
                     self.note(&comment, n, &one.command, outcome, said.at).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at a pool whose box somebody ticked.
+    async fn look_again(&self, ticked: &Ticked) -> anyhow::Result<()> {
+        let engine = self.engine();
+        let tick = ticked.tick();
+        let comment = Comment {
+            place: tick.place.clone(),
+            request: tick.issue.clone(),
+            id: format!("{}:{}", tick.id, tick.pool),
+            author: tick.by.clone(),
+            text: String::new(),
+            head: None,
+        };
+        let hour_ago = Timestamp::now().saturating_sub(SignedDuration::from_hours(1)).unwrap_or(ticked.at);
+        let lately = self.store.commands_since(&tick.place, tick.by.id, hour_ago).await?;
+        if lately >= u64::from(engine.settings().server.commands_per_hour()) {
+            tracing::info!(by = tick.by.login, pool = %tick.pool, "ticked too many boxes within an hour");
+            return Ok(());
+        }
+        let at = self.look_at.unwrap_or_else(super::schedule::present);
+        match engine.tick(&tick, at).await? {
+            Answer::Silence(why) => tracing::debug!(issue = tick.issue, "a box leads to nothing: {why}"),
+            Answer::Given(carried) => {
+                for one in carried {
+                    let (outcome, why) = match &one.outcome {
+                        Ok(()) => ("done", None),
+                        Err(why) => ("refused", Some(why)),
+                    };
+                    tracing::info!(
+                        repository = tick.place,
+                        by = tick.by.login,
+                        pool = %tick.pool,
+                        command = one.command,
+                        outcome,
+                        why,
+                        "carried out what a box asked for"
+                    );
+                    self.note(&comment, 0, &one.command, outcome, ticked.at).await?;
                 }
             }
         }

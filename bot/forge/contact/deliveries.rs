@@ -15,7 +15,7 @@ pub(in crate::forge) struct Attempt {
 /// The last attempt at each delivery of which none arrived, oldest first. Attempts at one delivery at one hook share a key;
 /// two hooks may share it too, since GitHub gives it to the event.
 pub(in crate::forge) fn failed(attempts: Vec<Attempt>) -> Vec<Delivery> {
-    let name = |attempt: &Attempt| (attempt.delivery.hook, attempt.delivery.key.clone());
+    let name = |attempt: &Attempt| (attempt.delivery.hook.clone(), attempt.delivery.key.clone());
     let arrived: BTreeSet<_> = attempts.iter().filter(|attempt| attempt.arrived).map(name).collect();
     let mut last = BTreeMap::new();
     for attempt in attempts.into_iter().filter(|attempt| !arrived.contains(&name(attempt))) {
@@ -40,11 +40,12 @@ pub(in crate::forge) fn points_at(hook: &str, ours: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::HookOf;
     use super::*;
 
     fn attempt(hook: u64, id: u64, key: &str, arrived: bool) -> Attempt {
         let delivery = Delivery {
-            hook: Some(hook),
+            hook: HookOf::Repository(hook),
             id,
             key: key.into(),
             event: "issue_comment".into(),

@@ -90,11 +90,27 @@ pub enum Reaction {
     Failed,
 }
 
+/// A hook, by what it belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HookOf {
+    /// The one hook of the App, for all repositories that it is installed on (GitHub).
+    App,
+    /// A hook of the repository itself, by its number.
+    Repository(u64),
+    /// A hook for all repositories of a group (GitLab).
+    Group {
+        /// The group's path, `acme/platform`.
+        group: String,
+        /// The hook's number.
+        hook: u64,
+    },
+}
+
 /// A delivery that did not arrive: the last attempt at telling the bot of something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// The hook's number. `None`: the one hook of the App.
-    pub hook: Option<u64>,
+    /// The hook that it was sent by.
+    pub hook: HookOf,
     /// The attempt's number.
     pub id: u64,
     /// What all attempts at one delivery share, and the receiver is sent with each of them: `X-GitHub-Delivery`,
@@ -155,6 +171,19 @@ pub trait Contact: Send + Sync {
     /// # Errors
     /// When the comments cannot be read or written.
     async fn reply(&self, request: &str, marker: &str, text: &str) -> Result<(), ForgeError>;
+
+    /// Whether an account is that of a person, as far as the forge says: no App, no access token's account, not the bot's.
+    ///
+    /// # Errors
+    /// When it cannot be found out.
+    async fn is_person(&self, person: &Person) -> Result<bool, ForgeError>;
+
+    /// Empties all boxes on the dashboard, where the issue with this number is that, the bot's own and open; `false` where it
+    /// is not, and nothing is written then. `title` is what the dashboard is called. Done twice, it is done once.
+    ///
+    /// # Errors
+    /// When it cannot be read or written.
+    async fn empty_boxes(&self, title: &str, issue: &str) -> Result<bool, ForgeError>;
 
     /// Keeps a file where merge requests of this repository can show it; returns the Markdown that does. `None`: there is no
     /// such place here.

@@ -47,8 +47,9 @@ const MARGIN_SECONDS: i64 = 120;
 /// What the bot needs at an installation.
 const PERMISSIONS: [&str; 2] = ["contents", "pull_requests"];
 
-/// What it uses where it was granted: for checks, for statuses instead, for the dashboard. It asks for nothing else.
-const WELCOME: [&str; 3] = ["checks", "statuses", "issues"];
+/// What it uses where it was granted: for checks, for statuses instead, for the dashboard, for hooks that the repository has
+/// of its own. It asks for nothing else.
+const WELCOME: [&str; 4] = ["checks", "statuses", "issues", "repository_hooks"];
 
 impl Account {
     /// Reads the secrets that the settings name.

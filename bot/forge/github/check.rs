@@ -1,5 +1,7 @@
 //! What is said about a commit: a check run where the account may make one, else a commit status.
 
+use std::borrow::Cow;
+
 use reqwest::Method;
 use serde_json::json;
 
@@ -14,6 +16,10 @@ const MOST_DESCRIPTION: usize = 120;
 
 /// Characters of a check run's title. GitHub does not say how many it takes; others found 255.
 const MOST_TITLE: usize = 250;
+
+/// Bytes of a check run's summary. GitHub takes 65,535 characters and refuses the whole run beyond; how it counts differs from
+/// ours, and bytes are the most that it may count.
+const MOST_SUMMARY: usize = 60_000;
 
 impl GitHub {
     /// Says `check` about `commit`, unless it is said already.
@@ -56,7 +62,7 @@ impl GitHub {
             "head_sha": commit,
             "status": "completed",
             "conclusion": conclusion(check.conclusion),
-            "output": {"title": cut(&check.sentence, MOST_TITLE), "summary": check.text},
+            "output": {"title": cut(&check.sentence, MOST_TITLE), "summary": summary(&check.text)},
         });
         if let Some(url) = &check.url {
             body["details_url"] = json!(url);
@@ -89,7 +95,7 @@ impl GitHub {
         let says = |run: CheckRun| {
             run.conclusion.as_deref() == Some(conclusion(check.conclusion))
                 && run.output.title.as_deref() == Some(&cut(&check.sentence, MOST_TITLE))
-                && run.output.summary.unwrap_or_default().replace("\r\n", "\n") == check.text
+                && run.output.summary.unwrap_or_default().replace("\r\n", "\n") == summary(&check.text)
         };
         Ok(newest.is_some_and(says))
     }
@@ -124,6 +130,15 @@ impl GitHub {
         let path = repository.path(&format!("/statuses/{}", part(commit)));
         self.client.write(&what, Method::POST, &path, Some(&body)).await.map(drop)
     }
+}
+
+/// The text as far as GitHub takes it.
+fn summary(text: &str) -> Cow<'_, str> {
+    if text.len() <= MOST_SUMMARY {
+        return text.into();
+    }
+    let end = text.floor_char_boundary(MOST_SUMMARY - '…'.len_utf8());
+    format!("{}…", &text[..end]).into()
 }
 
 fn conclusion(conclusion: Conclusion) -> &'static str {

@@ -91,28 +91,31 @@ impl GitHub {
         let is_ours = |url: &str| address.is_none_or(|address| points_at(url, address));
         match self.address_of_app().await {
             // The App's own hook is nobody else's.
-            Ok(Some(url)) => {
-                if !url.is_empty() && is_ours(&url) {
-                    let failed = self.last_failure().await?;
-                    checkup.hooks.push(Hook {
-                        address: bare_address(&url),
-                        is_ours: true,
-                        state: HookState::On,
-                        failed,
-                    });
-                }
-                return Ok(());
+            Ok(Some(url)) if !url.is_empty() && is_ours(&url) => {
+                let failed = self.last_failure().await?;
+                let (address, state) = (bare_address(&url), HookState::On);
+                checkup.hooks.push(Hook { address, is_ours: true, state, failed });
             }
-            Ok(None) if address.is_none() => return Ok(()),
-            Ok(None) => {}
+            Ok(_) => {}
             Err(error) if is_refused(&error) => {
                 checkup.unseen.push("the App's hook".to_owned());
                 return Ok(());
             }
             Err(error) => return Err(error),
         }
+        // Whose the others are is known by where they point alone.
+        if address.is_none() {
+            return Ok(());
+        }
         let hooks = match self.hooks().await {
             Ok(hooks) => hooks,
+            // The App's own is found, and tells of the same.
+            Err(error) if is_refused(&error) && !checkup.hooks.is_empty() => return Ok(()),
+            Err(error) if is_refused(&error) && self.client.is_app() => {
+                let what = "the webhooks of the repository (an App needs *Webhooks* with write access)";
+                checkup.unseen.push(what.to_owned());
+                return Ok(());
+            }
             Err(error) if is_refused(&error) => {
                 checkup.unseen.push("the webhooks of the repository (for administrators)".to_owned());
                 return Ok(());

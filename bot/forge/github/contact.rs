@@ -11,6 +11,7 @@ use crate::forge::ForgeError;
 use crate::forge::branch::own;
 use crate::forge::contact::checkup::Checkup;
 use crate::forge::contact::{Contact, Delivery, Person, Reaction, Remark, Role};
+use crate::forge::remote::board::empty;
 use crate::forge::remote::comment::reply;
 use crate::forge::remote::http::{moment, part, retried};
 
@@ -87,6 +88,21 @@ impl Contact for GitHub {
     async fn reply(&self, request: &str, marker: &str, text: &str) -> Result<(), ForgeError> {
         let _turn = self.writing.lock().await;
         reply(&GitHub::comments(self, request).await?, marker, text).await
+    }
+
+    async fn is_person(&self, person: &Person) -> Result<bool, ForgeError> {
+        let what = format!("reading the account {}", person.login);
+        let user = match self.client.get_fixed(&what, &format!("/users/{}", part(&person.login))).await {
+            Ok(answer) => answer.json::<dto::User>(&what)?,
+            Err(ForgeError::NotFound { .. }) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        Ok(user.id == person.id && user.is_person() && !self.is_own(Some(&user)).await?)
+    }
+
+    async fn empty_boxes(&self, title: &str, issue: &str) -> Result<bool, ForgeError> {
+        let _turn = self.writing.lock().await;
+        empty(self, title, issue).await
     }
 
     /// GitHub takes files through its pages only.

@@ -44,7 +44,6 @@ impl GitHub {
         if let Some(head) = head
             && found.unfinished_head.as_ref() != Some(&head)
             && noted.is_some_and(|noted| noted != head)
-            && found.request.as_ref().is_some_and(|request| request.open)
             && self.pushed(branch, &head, &found.commits).await?
         {
             found.unfinished_head = Some(head);

@@ -4,9 +4,10 @@ use jiff::Timestamp;
 use reqwest::Method;
 
 use super::GitHub;
+use super::checkup::is_refused;
 use super::client::next_cursor;
 use super::dto;
-use crate::forge::contact::{Attempt, Delivery, failed, points_at};
+use crate::forge::contact::{Attempt, Delivery, HookOf, failed, points_at};
 use crate::forge::remote::http::{Answer, moment, part, retried};
 use crate::forge::{ForgeError, one_line};
 
@@ -20,15 +21,18 @@ impl GitHub {
         since: Timestamp,
     ) -> Result<Vec<Delivery>, ForgeError> {
         let mut attempts = Vec::new();
-        match self.address_of_app().await? {
-            Some(hook) if points_at(&hook, address) => attempts = self.attempts(None, since).await?,
-            Some(_) => {}
-            None => {
-                for hook in self.hooks().await? {
-                    if hook.config.url.is_some_and(|url| points_at(&url, address)) {
-                        attempts.extend(self.attempts(Some(hook.id), since).await?);
-                    }
-                }
+        let of_app = self.address_of_app().await?;
+        if of_app.as_ref().is_some_and(|hook| points_at(hook, address)) {
+            attempts = self.attempts(None, since).await?;
+        }
+        let hooks = match self.hooks().await {
+            // An App has a hook of its own, and need not see those of repositories.
+            Err(error) if of_app.is_some() && is_refused(&error) => Vec::new(),
+            hooks => hooks?,
+        };
+        for hook in hooks {
+            if hook.config.url.is_some_and(|url| points_at(&url, address)) {
+                attempts.extend(self.attempts(Some(hook.id), since).await?);
             }
         }
         Ok(failed(attempts))
@@ -38,9 +42,16 @@ impl GitHub {
     pub(super) async fn delivered_again(&self, delivery: &Delivery) -> Result<(), ForgeError> {
         let repository = self.repository().await?;
         let what = format!("sending a delivery of {} again", repository.name);
-        let path = format!("{}/{}/attempts", self.deliveries_at(delivery.hook).await?, delivery.id);
+        let hook = match delivery.hook {
+            HookOf::App => None,
+            HookOf::Repository(hook) => Some(hook),
+            HookOf::Group { .. } => {
+                return Err(ForgeError::NotFound { what: format!("{what}: a group's hook") });
+            }
+        };
+        let path = format!("{}/{}/attempts", self.deliveries_at(hook).await?, delivery.id);
         let _turn = self.writing.lock().await;
-        if delivery.hook.is_some() {
+        if hook.is_some() {
             return retried(|| self.client.write(&what, Method::POST, &path, None)).await.map(drop);
         }
         match self.client.as_app(&what, Method::POST, &path).await {
@@ -121,6 +132,7 @@ impl GitHub {
             // A hook of the repository tells of nothing else, whatever it leaves out.
             let of = if hook.is_some() { Some(repository.id) } else { one.repository_id };
             let arrived = (200..300).contains(&one.status_code);
+            let hook = hook.map_or(HookOf::App, HookOf::Repository);
             let delivery = Delivery { hook, id: one.id, key: one.guid, event: one.event, at, outcome };
             Ok((Attempt { delivery, arrived }, of))
         };

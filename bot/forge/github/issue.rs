@@ -7,7 +7,7 @@ use serde_json::json;
 use super::GitHub;
 use super::dto;
 use crate::forge::ForgeError;
-use crate::forge::remote::board::{Issue, Issues};
+use crate::forge::remote::board::{self, Issue, Issues};
 use crate::forge::remote::http::{Answer, part};
 
 impl GitHub {
@@ -27,20 +27,12 @@ impl GitHub {
 
 /// What stands in the way of issues, where that is known.
 fn explained(error: ForgeError) -> ForgeError {
-    match error {
-        ForgeError::NotFound { what } => ForgeError::Blocked {
-            what: format!(
-                "{what}: issues are switched off there, or the bot may not see them: switch them on (Settings → \
-                 General → Features), give the App or token *Issues* with write access, or set `dashboard: false`"
-            ),
-        },
-        ForgeError::Denied { what } => ForgeError::Blocked {
-            what: format!(
-                "{what}: give the App or token *Issues* with write access, or set `dashboard: false`"
-            ),
-        },
-        error => error,
-    }
+    board::explained(
+        error,
+        "issues are switched off there, or the bot may not see them: switch them on (Settings → General → Features), give the \
+         App or token *Issues* with write access",
+        "give the App or token *Issues* with write access",
+    )
 }
 
 #[async_trait]

@@ -1,6 +1,7 @@
 //! What GitHub's webhooks tell. Fields that the bot needs and nothing more: others come and go.
 
 use serde_json::Value;
+use slicewright_core::review::boxes;
 
 use crate::forge::contact::Person;
 use crate::forge::webhook::{Event, News, What};
@@ -12,6 +13,7 @@ pub(in crate::forge) fn news(name: &str, said: &Value) -> News {
         "ping" => return News::Ping,
         "installation" | "installation_repositories" => return News::Installation,
         "issue_comment" => comment(said),
+        "issues" => ticks(said),
         "pull_request" | "pull_request_review" => request(said),
         "push" => push(said),
         _ => return News::Nothing("the bot does not act upon this event"),
@@ -47,6 +49,29 @@ fn comment(said: &Value) -> Result<What, &'static str> {
         text: comment["body"].as_str().unwrap_or_default().replace("\r\n", "\n"),
         head: None,
         internal: false,
+    })
+}
+
+/// Boxes that were ticked on an issue: a change of its text, which whoever made it is told of here alone.
+fn ticks(said: &Value) -> Result<What, &'static str> {
+    const LACKS: &str = "a field of the issue is missing";
+    let (issue, sender) = (&said["issue"], &said["sender"]);
+    if said["action"] != "edited" {
+        return Err("nobody changed the text of an issue");
+    }
+    let before = said["changes"]["body"]["from"].as_str().ok_or("the text of the issue is as it was")?;
+    let pools = boxes::ticked(before, issue["body"].as_str().unwrap_or_default());
+    if pools.is_empty() {
+        return Err("no box was ticked");
+    }
+    Ok(What::Ticked {
+        issue: issue["number"].as_u64().ok_or(LACKS)?.to_string(),
+        pools,
+        by: Person {
+            id: sender["id"].as_u64().ok_or(LACKS)?,
+            login: sender["login"].as_str().ok_or(LACKS)?.to_owned(),
+        },
+        is_bot: sender["type"] != "User",
     })
 }
 

@@ -6,7 +6,7 @@ use super::publish::matches;
 use super::read::obstacle;
 use super::{GitLab, dto, endpoints};
 use crate::forge::contact::checkup::{Checkup, Hook, HookState, Schedule};
-use crate::forge::contact::{Person, Role, points_at};
+use crate::forge::contact::{HookOf, Person, Role, points_at};
 use crate::forge::remote::http::bare_address;
 use crate::forge::{ForgeError, one_line};
 
@@ -43,7 +43,7 @@ impl GitLab {
         }
         checkup.role = seen(self.role_of(project.id, account.id).await, &mut checkup, "its own role")?;
         self.check_protected(project.id, &mut checkup).await?;
-        self.check_hooks(project.id, address, &mut checkup).await?;
+        self.check_hooks(&project, address, &mut checkup).await?;
         self.check_schedules(project.id, &mut checkup).await?;
         Ok(checkup)
     }
@@ -77,16 +77,22 @@ impl GitLab {
 
     async fn check_hooks(
         &self,
-        project: u64,
+        project: &dto::Project,
         address: Option<&str>,
         checkup: &mut Checkup,
     ) -> Result<(), ForgeError> {
-        let hooks = seen(self.hooks(project).await, checkup, "the webhooks (for maintainers)")?;
+        let own = seen(self.hooks(project.id).await, checkup, "the webhooks (for maintainers)")?;
+        let own = own.unwrap_or_default().into_iter();
+        let mut hooks: Vec<_> = own.map(|hook| (HookOf::Repository(hook.id), hook)).collect();
+        for group in project.namespace.groups() {
+            let what = format!("the webhooks of the group {group} (for its owners)");
+            hooks.extend(seen(self.group_hooks(group).await, checkup, &what)?.unwrap_or_default());
+        }
         let may_be_ours = |hook: &dto::Hook| match address {
             Some(address) => points_at(&hook.url, address),
             None => hook.may_be_for_a_bot(),
         };
-        for hook in hooks.unwrap_or_default().into_iter().filter(may_be_ours) {
+        for (of, hook) in hooks.into_iter().filter(|(_, hook)| may_be_ours(hook)) {
             let until = hook.disabled_until.as_deref().and_then(|until| until.parse().ok());
             let state = match hook.alert_status.as_deref() {
                 Some("disabled") => HookState::Off,
@@ -94,7 +100,7 @@ impl GitLab {
                 _ => HookState::On,
             };
             // Servers before 17.3 do not tell what a hook sent.
-            let failed = match self.last_failure(project, &hook).await {
+            let failed = match self.last_failure(project.id, &of).await {
                 Ok(failed) => failed,
                 Err(error) if is_refused(&error) => None,
                 Err(error) => return Err(error),
@@ -176,6 +182,6 @@ fn seen<T>(found: Result<T, ForgeError>, checkup: &mut Checkup, what: &str) -> R
 }
 
 /// The bot may not look.
-fn is_refused(error: &ForgeError) -> bool {
+pub(super) fn is_refused(error: &ForgeError) -> bool {
     matches!(error, ForgeError::Denied { .. } | ForgeError::NotFound { .. } | ForgeError::Blocked { .. })
 }

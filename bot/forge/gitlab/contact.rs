@@ -11,6 +11,7 @@ use super::{GitLab, dto, endpoints};
 use crate::forge::branch::own;
 use crate::forge::contact::checkup::Checkup;
 use crate::forge::contact::{Contact, Delivery, Person, Reaction, Remark, Role};
+use crate::forge::remote::board::empty;
 use crate::forge::remote::comment::reply;
 use crate::forge::remote::http::{moment, retried};
 use crate::forge::{Forge as _, ForgeError};
@@ -98,6 +99,16 @@ impl Contact for GitLab {
     async fn reply(&self, request: &str, marker: &str, text: &str) -> Result<(), ForgeError> {
         let _one = self.writing.lock().await;
         reply(&GitLab::comments(self, request).await?, marker, text).await
+    }
+
+    async fn is_person(&self, person: &Person) -> Result<bool, ForgeError> {
+        let is_own = person.id == self.account().await?.id || self.former_ids.contains(&person.id);
+        Ok(!is_own && self.program(person.id).await? == Some(false))
+    }
+
+    async fn empty_boxes(&self, title: &str, issue: &str) -> Result<bool, ForgeError> {
+        let _one = self.writing.lock().await;
+        empty(self, title, issue).await
     }
 
     async fn attach(&self, name: &str, content: &[u8]) -> Result<Option<String>, ForgeError> {

@@ -90,6 +90,9 @@ pub(super) struct HookEvent {
     pub(super) trigger: String,
     #[serde(default, deserialize_with = "or_default")]
     pub(super) request_headers: std::collections::BTreeMap<String, serde_json::Value>,
+    /// What it told of.
+    #[serde(default)]
+    pub(super) request_data: serde_json::Value,
     #[serde(default)]
     pub(super) response_status: Outcome,
     /// Not in every version.
@@ -168,6 +171,28 @@ pub(super) struct Project {
     pub(super) repository_access_level: Option<String>,
     #[serde(default, deserialize_with = "or_default")]
     pub(super) permissions: Permissions,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(super) namespace: Namespace,
+}
+
+/// Where a project is: in a group, or a person's own.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Namespace {
+    /// `group`, `user`.
+    pub(super) kind: String,
+    pub(super) full_path: String,
+}
+
+impl Namespace {
+    /// The groups that it is in, the outermost first: `acme`, `acme/platform`.
+    pub(super) fn groups(&self) -> Vec<&str> {
+        if self.kind != "group" || self.full_path.is_empty() {
+            return Vec::new();
+        }
+        let ends = self.full_path.match_indices('/').map(|(end, _)| end);
+        ends.chain([self.full_path.len()]).map(|end| &self.full_path[..end]).collect()
+    }
 }
 
 /// What the account may do in a project: by being a member of it, and of its group.

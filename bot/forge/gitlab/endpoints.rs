@@ -26,6 +26,7 @@ use reqwest::Method;
 use serde_json::Value;
 
 use crate::forge::ForgeError;
+use crate::forge::contact::HookOf;
 use crate::forge::remote::http::part;
 
 /// Something to ask.
@@ -275,14 +276,28 @@ pub(super) fn hooks(project: u64) -> Result<Asked, ForgeError> {
     built(Hooks::builder().project(project).build())
 }
 
-/// What a webhook sent, the latest first.
-pub(super) fn hook_events(project: u64, hook: u64) -> Asked {
-    Box::new(own(Method::GET, format!("projects/{project}/hooks/{hook}/events")))
+/// Webhooks of a group, by its path.
+pub(super) fn group_hooks(group: &str) -> Asked {
+    Box::new(own(Method::GET, format!("groups/{}/hooks", part(group))))
 }
 
-/// Sends it again.
-pub(super) fn resend(project: u64, hook: u64, event: u64) -> Asked {
-    Box::new(own(Method::POST, format!("projects/{project}/hooks/{hook}/events/{event}/resend")))
+/// One webhook of the project with this number, or of a group.
+fn hook(project: u64, hook: &HookOf) -> Option<String> {
+    match hook {
+        HookOf::App => None,
+        HookOf::Repository(hook) => Some(format!("projects/{project}/hooks/{hook}")),
+        HookOf::Group { group, hook } => Some(format!("groups/{}/hooks/{hook}", part(group))),
+    }
+}
+
+/// What a webhook sent, the latest first. `None`: GitLab has no such hooks.
+pub(super) fn hook_events(project: u64, of: &HookOf) -> Option<Asked> {
+    Some(Box::new(own(Method::GET, format!("{}/events", hook(project, of)?))))
+}
+
+/// Sends it again. `None`: GitLab has no such hooks.
+pub(super) fn resend(project: u64, of: &HookOf, event: u64) -> Option<Asked> {
+    Some(Box::new(own(Method::POST, format!("{}/events/{event}/resend", hook(project, of)?))))
 }
 
 /// The token that is used.

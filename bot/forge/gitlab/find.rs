@@ -25,7 +25,6 @@ impl GitLab {
         look(self, main, noted.as_deref(), &mut found).await?;
         if let Some(head) = found.branch_head.clone()
             && noted.is_some_and(|noted| noted != head)
-            && found.request.as_ref().is_some_and(|request| request.open)
             && self.pushed(branch, &head, &found.commits).await?
         {
             found.unfinished_head = Some(head);

@@ -9,7 +9,7 @@ use super::client::judged;
 use super::endpoints::Asked;
 use super::{GitLab, dto, endpoints};
 use crate::forge::ForgeError;
-use crate::forge::remote::board::{Issue, Issues};
+use crate::forge::remote::board::{self, Issue, Issues};
 use crate::forge::remote::http::Answer;
 
 impl GitLab {
@@ -21,15 +21,9 @@ impl GitLab {
 
 /// What stands in the way of issues, where that is known.
 fn explained(error: ForgeError) -> ForgeError {
-    match error {
-        ForgeError::NotFound { what } | ForgeError::Denied { what } => ForgeError::Blocked {
-            what: format!(
-                "{what}: issues are switched off there (Settings → General → Visibility), or the token's role is too \
-                 low: give it *Developer*, or set `dashboard: false`"
-            ),
-        },
-        error => error,
-    }
+    let way_out = "issues are switched off there (Settings → General → Visibility), or the token's role is too low: give it \
+                   *Developer*";
+    board::explained(error, way_out, way_out)
 }
 
 #[async_trait]

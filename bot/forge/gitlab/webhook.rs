@@ -1,6 +1,7 @@
 //! What GitLab's webhooks tell. Fields that the bot needs and nothing more: others come and go.
 
 use serde_json::Value;
+use slicewright_core::review::boxes;
 
 use crate::forge::contact::Person;
 use crate::forge::webhook::{Event, News, What};
@@ -10,6 +11,7 @@ pub(in crate::forge) fn news(name: &str, said: &Value) -> News {
     let repository = said["project"]["path_with_namespace"].as_str();
     let what = match name {
         "Note Hook" | "Confidential Note Hook" => note(said),
+        "Issue Hook" => ticks(said),
         "Merge Request Hook" => request(said),
         "Push Hook" => push(said),
         _ => return News::Nothing("the bot does not act upon this event"),
@@ -47,6 +49,29 @@ fn note(said: &Value) -> Result<What, &'static str> {
         text: note["note"].as_str().unwrap_or_default().replace("\r\n", "\n"),
         head: request["last_commit"]["id"].as_str().map(str::to_owned),
         internal: note["internal"] == true || note["confidential"] == true,
+    })
+}
+
+/// Boxes that were ticked on an issue: a change of its text, which whoever made it is told of here alone.
+fn ticks(said: &Value) -> Result<What, &'static str> {
+    const LACKS: &str = "a field of the issue is missing";
+    let text = &said["changes"]["description"];
+    let (Some(before), Some(after)) = (text["previous"].as_str(), text["current"].as_str()) else {
+        return Err("nobody changed the text of an issue");
+    };
+    let pools = boxes::ticked(before, after);
+    if pools.is_empty() {
+        return Err("no box was ticked");
+    }
+    Ok(What::Ticked {
+        issue: said["object_attributes"]["iid"].as_u64().ok_or(LACKS)?.to_string(),
+        pools,
+        by: Person {
+            id: said["user"]["id"].as_u64().ok_or(LACKS)?,
+            login: said["user"]["username"].as_str().ok_or(LACKS)?.to_owned(),
+        },
+        // It does not say; whoever acts on it asks.
+        is_bot: false,
     })
 }
 

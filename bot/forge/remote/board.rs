@@ -2,8 +2,9 @@
 //! came.
 
 use async_trait::async_trait;
+use slicewright_core::review::boxes;
 
-use super::http::looked_for;
+use super::http::{looked_for, retried};
 use crate::forge::ForgeError;
 
 /// How the text starts; no forge shows it.
@@ -38,6 +39,19 @@ pub(in crate::forge) trait Issues: Sync {
 
     /// Closes one.
     async fn close(&self, number: u64) -> Result<(), ForgeError>;
+}
+
+/// What stands in the way of issues, where that is known: what to do where there are none to see, and where the bot may not
+/// write them.
+pub(in crate::forge) fn explained(error: ForgeError, unseen: &str, denied: &str) -> ForgeError {
+    let blocked = |what: String, way_out: &str| ForgeError::Blocked {
+        what: format!("{what}: {way_out}, or set `dashboard: false`"),
+    };
+    match error {
+        ForgeError::NotFound { what } => blocked(what, unseen),
+        ForgeError::Denied { what } => blocked(what, denied),
+        error => error,
+    }
 }
 
 /// See [`crate::forge::Forge::show_board`].
@@ -81,6 +95,27 @@ pub(in crate::forge) async fn show(
         written => written?,
     }
     Ok(Some(board.url))
+}
+
+/// See [`crate::forge::contact::Contact::empty_boxes`].
+///
+/// # Errors
+/// When the issues cannot be read or written.
+pub(in crate::forge) async fn empty(
+    issues: &dyn Issues,
+    title: &str,
+    issue: &str,
+) -> Result<bool, ForgeError> {
+    let boards = boards(issues, title).await?;
+    let Some(board) = boards.into_iter().find(|board| board.open && board.number.to_string() == issue) else {
+        return Ok(false);
+    };
+    let text = boxes::emptied(&board.body);
+    if text != board.body {
+        // Written twice, it is the same text.
+        retried(|| issues.edit(board.number, &board.title, &text)).await?;
+    }
+    Ok(true)
 }
 
 async fn made(issues: &dyn Issues, title: &str, text: &str) -> Result<Issue, ForgeError> {

@@ -5,6 +5,7 @@ use std::io::Read as _;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use reqwest::header::{HeaderName, HeaderValue};
 use serde_json::{Value, json};
+use slicewright_core::review::boxes;
 
 use super::*;
 
@@ -176,6 +177,7 @@ fn every_payload_of_github_is_news_or_none() {
                 News::Event(Event { what: What::CommentGone { .. }, .. }) => "comment gone",
                 News::Event(Event { what: What::Request { .. }, .. }) => "request",
                 News::Event(Event { what: What::Push { .. }, .. }) => "push",
+                News::Event(Event { what: What::Ticked { .. }, .. }) => "ticked",
                 News::Ping => "ping",
                 News::Installation => "installation",
                 News::Nothing(_) => "nothing",
@@ -189,6 +191,53 @@ fn every_payload_of_github_is_news_or_none() {
     assert_eq!(told["pull_request_review: request"], 4);
     assert_eq!(told["installation: installation"], 7);
     assert!(told.contains_key("push: push") && told.contains_key("issues: nothing"), "{told:?}");
+}
+
+#[test]
+fn boxes_are_read_from_what_changed_in_an_issue() {
+    let pool = PoolId { cluster: "dc1".into(), pool: "a100".into() };
+    let before = boxes::part(std::slice::from_ref(&pool));
+    let after = before.replacen("- [ ]", "- [x]", 1);
+    let ticked = |is_bot| {
+        let by = Person { id: 3, login: "kim".into() };
+        let what = What::Ticked { issue: "4".into(), pools: vec![pool.clone()], by, is_bot };
+        News::Event(Event { repository: "acme/infra".into(), what })
+    };
+    let github = |action: &str, from: Option<&str>, to: &str, kind: &str| {
+        let said = json!({
+            "action": action,
+            "changes": from.map_or_else(|| json!({}), |from| json!({"body": {"from": from}})),
+            "issue": {"number": 4, "body": to},
+            "sender": {"id": 3, "login": "kim", "type": kind},
+            "repository": {"full_name": "acme/infra"},
+        });
+        from_github("issues", said.to_string().as_bytes()).unwrap().news
+    };
+    assert_eq!(github("edited", Some(&before), &after, "User"), ticked(false));
+    assert_eq!(github("edited", Some(&before), &after, "Bot"), ticked(true));
+    for (action, from, to) in [
+        ("edited", Some(&after), &before),
+        ("edited", Some(&after), &after),
+        ("edited", None, &after),
+        ("opened", Some(&before), &after),
+    ] {
+        let news = github(action, from.map(String::as_str), to, "User");
+        assert!(matches!(news, News::Nothing(_)), "{action}: {news:?}");
+    }
+
+    let gitlab = |changes: &Value| {
+        let said = json!({
+            "user": {"id": 3, "username": "kim"},
+            "project": {"path_with_namespace": "acme/infra"},
+            "object_attributes": {"iid": 4, "action": "update", "description": after},
+            "changes": changes,
+        });
+        told(RemoteKind::GitLab, "Issue Hook", said.to_string().as_bytes()).unwrap()
+    };
+    assert_eq!(gitlab(&json!({"description": {"previous": before, "current": after}})), ticked(false));
+    for changes in [json!({}), json!({"title": {"previous": "a", "current": "b"}}), json!(null)] {
+        assert!(matches!(gitlab(&changes), News::Nothing(_)), "{changes}");
+    }
 }
 
 #[test]

@@ -376,6 +376,7 @@ fn a_renamed_key_is_renamed_back_without_a_trace() {
     }
 }
 
+/// fluxcd/image-automation-controller#528, fluxcd/flux2#1441: texts were written anew, and comments moved.
 #[test]
 fn set_leaves_everything_outside_the_scalar() {
     for (name, text) in corpus() {

@@ -5,11 +5,12 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
+use slicewright::forge::webhook::Rejected;
 use slicewright::forge::{Check, Conclusion};
 
 use super::super::bot::{AT, ok, run};
 use super::*;
-use crate::world::deliveries::{Deliveries, is_signed};
+use crate::world::deliveries::{Deliveries, read};
 use crate::world::emulate::{self, Emulate, Hook};
 use crate::world::golden;
 use crate::world::prometheus::Prometheus;
@@ -334,7 +335,7 @@ fn the_whole_program_goes_from_the_first_contact_to_the_end_of_a_proposal() {
     assert_eq!(there.head("slicewright/dc1/a100-40gb"), None);
 }
 
-/// The bot takes no webhooks yet. What it will be sent can be judged by the signature over the very bytes.
+/// What others wrote that GitHub's webhooks are like, and the bot's own reader.
 #[test]
 fn deliveries_are_signed_over_the_bytes_that_came() {
     const SECRET: &str = "only-for-tests";
@@ -350,11 +351,13 @@ fn deliveries_are_signed_over_the_bytes_that_came() {
         taken.wait_for("issue_comment", by("kim")),
     ] {
         assert_eq!(delivery.json()["installation"]["id"], 4711);
-        let signature = delivery.header("x-hub-signature-256").expect("a signature");
-        assert!(is_signed(&delivery.body, signature, SECRET), "{delivery:?}");
-        assert!(!is_signed(&delivery.body, signature, "another"));
-        let mut other = delivery.body.clone();
-        *other.last_mut().expect("a body") = b' ';
-        assert!(!is_signed(&other, signature, SECRET));
+        let read_as = |secret| read(&delivery, secret);
+        let told = read_as(SECRET).unwrap_or_else(|error| panic!("{error}: {delivery:?}"));
+        assert_eq!(Some(told.name.as_str()), delivery.header("x-github-event"));
+        assert_eq!(Some(told.key.as_str()), delivery.header("x-github-delivery"));
+        assert_eq!(read_as("another secret"), Err(Rejected::Signature));
+        let mut other = delivery.clone();
+        *other.body.last_mut().expect("a body") = b' ';
+        assert_eq!(read(&other, SECRET), Err(Rejected::Signature));
     }
 }

@@ -1,7 +1,7 @@
 //! Deliveries that did not arrive, and how the bot stands.
 
-use slicewright::forge::contact::Role as Their;
 use slicewright::forge::contact::checkup::{Checkup, HookState};
+use slicewright::forge::contact::{HookOf, Role as Their};
 
 use super::people::person;
 use super::*;
@@ -86,15 +86,44 @@ fn an_app_asks_as_itself_and_about_its_one_repository() {
     }
     assert_eq!(failed(&story, start()).len(), 1);
     let all = story.done(story.contact().failed_deliveries(OURS, start())).unwrap();
-    assert_eq!((all[0].key.as_str(), all[0].hook), ("ours", None));
+    assert_eq!((all[0].key.as_str(), &all[0].hook), ("ours", &HookOf::App));
     story.done(story.contact().redeliver(&all[0])).unwrap();
     assert_eq!(failed(&story, start()), []);
-    assert!(story.asked().iter().all(|line| !line.path.contains("/repos/acme/infra/hooks")));
+    assert!(story.asked().iter().all(|line| !line.path.contains("/repos/acme/infra/hooks/")));
 
     story.state().github.app_hook.as_mut().unwrap().url = "https://elsewhere.example.com/".into();
     assert_eq!(failed(&story, start()), []);
     story.state().github.app_hook = None;
     assert_eq!(failed(&story, start()), []);
+}
+
+#[test]
+fn an_app_sees_the_hooks_of_the_repository_where_it_was_granted_that() {
+    let mut story = Story::new(SignIn::App);
+    {
+        let mut state = story.state();
+        state.infra().hooks = vec![Hook { answers: 502, ..Hook::new(1, OURS) }];
+        state.tell(1, "lost", "issue_comment");
+    }
+    let lacks = "the webhooks of the repository (an App needs *Webhooks* with write access)";
+    assert_eq!(failed(&story, start()), [], "what it may not see is no failure");
+    assert_eq!(checkup(&story, Some(OURS)).unseen, [lacks]);
+
+    story.state().github.granted.push("repository_hooks");
+    story.restart(|_, _| {});
+    let all = story.done(story.contact().failed_deliveries(OURS, start())).unwrap();
+    assert_eq!((all[0].key.as_str(), &all[0].hook), ("lost", &HookOf::Repository(1)));
+    let seen = checkup(&story, Some(OURS));
+    let [hook] = seen.hooks.as_slice() else { panic!("{:?}", seen.hooks) };
+    assert_eq!(hook.failed.as_deref(), Some("502 Invalid HTTP Response: 502"));
+    answers(&mut story.state(), 1, 200);
+    story.done(story.contact().redeliver(&all[0])).unwrap();
+    assert_eq!(failed(&story, start()), []);
+
+    // Both may point at the bot.
+    story.state().github.app_hook = Some(Hook::new(2, OURS));
+    assert_eq!(checkup(&story, Some(OURS)).hooks.len(), 2);
+    assert_eq!(checkup(&story, None).hooks.len(), 1);
 }
 
 #[test]

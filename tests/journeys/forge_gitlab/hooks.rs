@@ -2,11 +2,11 @@
 
 use slicewright::forge::ForgeError;
 use slicewright::forge::contact::checkup::{Checkup, HookState};
-use slicewright::forge::contact::{Delivery, Role as Their};
+use slicewright::forge::contact::{Delivery, HookOf, Role as Their};
 
 use super::story::{Story, reply};
 use crate::world::forge::faults::Fault;
-use crate::world::forge::hooks::{Hook, Schedule, Standing};
+use crate::world::forge::hooks::{Group, Hook, Schedule, Standing};
 use crate::world::forge::state::{BOT, CLOCK, INFRA, KIM, ROBIN, Role, State, User};
 
 const OURS: &str = "https://bot.example.com/hooks/gitlab";
@@ -76,6 +76,41 @@ fn what_did_not_arrive_is_found_and_sent_again() {
     story.faults(vec![("POST", "/resend", limit)]);
     let busy = story.wait(story.contact().redeliver(&unheard)).unwrap_err();
     assert!(matches!(busy, ForgeError::Busy { .. }), "{busy}");
+}
+
+#[test]
+fn hooks_of_the_group_are_seen_by_its_owners() {
+    let story = with_hooks();
+    let (ours, theirs) = (Hook { answers: 502, ..Hook::new(31, OURS) }, 5);
+    {
+        let mut state = story.forge.state();
+        state.infra().hooks = vec![ours];
+        state.tell(31, "lost", "note_hooks");
+        state.tell(31, "of another project", "note_hooks");
+        let mut hook = state.infra().hooks.remove(0);
+        hook.attempts[1].repository = theirs;
+        state.group = Some(Group { owners: [KIM].into(), hooks: vec![hook] });
+    }
+    // A project is looked at once.
+    let mut story = story;
+    story.restart();
+    let seen = checkup(&story, Some(OURS));
+    assert_eq!(
+        (seen.hooks.len(), &seen.unseen[..]),
+        (0, &["the webhooks of the group acme (for its owners)".to_owned()][..])
+    );
+    assert_eq!(keys(&story), [], "what it may not see is no failure");
+
+    story.forge.state().group.as_mut().unwrap().owners.insert(BOT);
+    let seen = checkup(&story, Some(OURS));
+    let [hook] = seen.hooks.as_slice() else { panic!("{:?}", seen.hooks) };
+    assert_eq!((hook.address.as_str(), hook.failed.as_deref()), (OURS, Some("502")));
+    assert!(seen.unseen.is_empty());
+    let [lost] = &failed(&story, CLOCK)[..] else { panic!("{:?}", failed(&story, CLOCK)) };
+    assert_eq!(lost.hook, HookOf::Group { group: "acme".into(), hook: 31 });
+    story.forge.state().group.as_mut().unwrap().hooks[0].answers = 200;
+    story.wait(story.contact().redeliver(lost)).unwrap();
+    assert_eq!(keys(&story), []);
 }
 
 #[test]

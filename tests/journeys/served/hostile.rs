@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{Service, on_both};
 use crate::world::checkout;
 use crate::world::forge::Face;
-use crate::world::forge::state::KIM;
+use crate::world::forge::state::{KIM, TOKEN};
 use crate::world::golden;
 use crate::world::prometheus::Prometheus;
 use crate::world::served::{SECRET, Sent};
@@ -71,6 +71,37 @@ fn what_is_no_delivery_is_refused_by_its_kind() {
         assert!(quiet <= service.words().len());
         let answers: Vec<String> = server.log();
         assert!(answers.iter().all(|line| !line.contains(SECRET)), "no secret in the log");
+    });
+}
+
+/// runatlantis/atlantis#6622: a page for setting the App up gave its key to whoever asked first. Keys come from files here,
+/// and nothing can be set up from outside.
+#[test]
+fn nothing_is_set_up_over_the_network() {
+    on_both(|service, _| {
+        let server = service.server();
+        for path in [
+            "/setup",
+            "/github-app/setup",
+            "/github-app/exchange-code?code=1",
+            "/hooks/github/forge/setup",
+            "/api/config",
+            "/config",
+            "/slicewright.yaml",
+            "/token",
+            "/hook-secret",
+            "/.env",
+            "/debug/pprof",
+        ] {
+            for method in ["GET", "POST", "PUT", "DELETE"] {
+                let heard = server.ask(method, path, &[("content-type", "application/json")], b"{}");
+                assert!([404, 405].contains(&heard.status), "{method} {path}: {heard:?}");
+            }
+        }
+        for path in ["/", "/pools/dc1/a100-40gb", "/healthz", "/readyz", "/metrics"] {
+            let body = server.get(path).body;
+            assert!(!body.contains(SECRET) && !body.contains(TOKEN), "{path} shows a secret");
+        }
     });
 }
 

@@ -1,5 +1,7 @@
 //! How a forge tells a program of what happens, and what runs by its clock.
 
+use std::collections::BTreeSet;
+
 use super::state::State;
 
 /// A webhook: of a repository, or of the App.
@@ -38,6 +40,14 @@ pub(crate) struct Attempt {
     pub(crate) status: u16,
     /// Number of the repository that it is about.
     pub(crate) repository: u64,
+}
+
+/// The group that all repositories are in.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Group {
+    /// Its owners by number.
+    pub(crate) owners: BTreeSet<u64>,
+    pub(crate) hooks: Vec<Hook>,
 }
 
 /// A pipeline that runs by the clock.

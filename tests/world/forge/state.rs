@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::hooks::{Hook, Schedule};
+use super::hooks::{Group, Hook, Schedule};
 use crate::world::repo::{BareRepo, MAIN};
 
 /// The bot's own account.
@@ -40,6 +40,8 @@ pub(crate) struct State {
     pub(crate) checks: bool,
     /// By path, `acme/infra`.
     pub(crate) repositories: BTreeMap<String, Repository>,
+    /// The group of the repositories; without one they are somebody's own.
+    pub(crate) group: Option<Group>,
     /// What GitHub alone knows.
     pub(crate) github: super::github::Own,
     clock: i64,
@@ -220,6 +222,7 @@ impl State {
             token_scopes: None,
             checks: true,
             repositories: BTreeMap::new(),
+            group: None,
             github: super::github::Own::default(),
             clock: CLOCK,
             next_id: 1_000,

@@ -237,6 +237,24 @@ fn a_run_stopped_between_branch_and_text_is_completed() {
 }
 
 #[test]
+fn what_was_closed_before_its_text_was_written_leaves_no_branch() {
+    let mut closed = proposed();
+    closed.request.as_mut().unwrap().open = false;
+    closed.branch_head = Some("newer".into());
+    closed.commits = vec![commit("newer", BOT, BOT)];
+    let deletes = |observed: &Observed, own: &Own| {
+        let action = decide(observed, Some(&wanted()), own, NOW);
+        let Action::RecordDeclined { delete_branch, .. } = action else { panic!("{action:?}") };
+        delete_branch
+    };
+    assert!(!deletes(&closed, &own()), "whoever put it there is not known");
+    let own = Own { heads: BTreeSet::from(["newer".to_owned()]), ..own() };
+    assert!(deletes(&closed, &own));
+    closed.commits.insert(0, commit("theirs", "a@x", "a@x"));
+    assert!(!deletes(&closed, &own), "a person's commit is below it");
+}
+
+#[test]
 fn a_strange_branch_is_not_taken() {
     let theirs = Observed {
         branch_head: Some("c".into()),

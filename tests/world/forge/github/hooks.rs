@@ -27,7 +27,7 @@ pub(super) fn of_app(state: &mut State, name: &str, parameters: &[String], call:
     }
 }
 
-/// Operations of a repository, for its administrators: to others there is nothing.
+/// Operations of a repository, for its administrators and Apps that were granted it: to others there is nothing.
 pub(super) fn of_repository(
     state: &mut State,
     name: &str,
@@ -36,7 +36,7 @@ pub(super) fn of_repository(
     parameters: &[String],
     call: &Call,
 ) -> Reply {
-    if role < Role::Admin {
+    if role < Role::Admin && !state.github.grants("repository_hooks") {
         return not_found();
     }
     let hooks = &state.repositories[path].hooks;

@@ -1,4 +1,4 @@
-//! Webhooks of a project, for its maintainers.
+//! Webhooks of a project, for its maintainers, and of a group, for its owners.
 
 use serde_json::{Value, json};
 
@@ -49,6 +49,42 @@ pub(super) fn resend(state: &mut State, asked: &Asked<'_>) -> Reply {
     Reply::json(201, &json!({ "response_status": outcome(sent) }))
 }
 
+/// Webhooks of the group, for its owners.
+pub(super) fn of_group(state: &mut State, mut asked: Asked<'_>, name: &str) -> Reply {
+    asked.rest = asked.rest.split_off(2);
+    let is_there = asked.call.parts().get(3).is_some_and(|path| path == "acme");
+    let Some(group) = state.group.clone().filter(|_| is_there) else {
+        return refused(404, "404 Group Not Found");
+    };
+    if !group.owners.contains(&asked.user) {
+        return refused(403, "403 Forbidden");
+    }
+    let hook = group.hooks.iter().position(|hook| hook.id == asked.number(1));
+    match (name.split_once(" /groups/:id").expect("it is about a group"), hook) {
+        (("GET", "/hooks"), _) => {
+            let of_group = |hook: &Hook| {
+                let mut shown = shown(0, hook);
+                shown.as_object_mut().expect("an object").remove("project_id");
+                shown["group_id"] = json!(77);
+                shown
+            };
+            paged(state, &asked, group.hooks.iter().map(of_group).collect())
+        }
+        (("GET", "/hooks/:hook/events"), Some(at)) => {
+            paged(state, &asked, group.hooks[at].attempts.iter().rev().map(event).collect())
+        }
+        (("POST", _), Some(at)) => {
+            let (id, now) = (state.new_id(), state.tick());
+            let hook = &mut state.group.as_mut().expect("it is there").hooks[at];
+            match hook.resend(asked.number(3), id, now) {
+                Some(sent) => Reply::json(201, &json!({ "response_status": outcome(sent) })),
+                None => refused(404, "404 Not found"),
+            }
+        }
+        _ => refused(404, "404 Not found"),
+    }
+}
+
 fn shown(project: u64, hook: &Hook) -> Value {
     let (status, until) = match hook.standing {
         Standing::On => ("executable", None),
@@ -87,7 +123,7 @@ fn event(attempt: &Attempt) -> Value {
         "url": attempt.url,
         "trigger": attempt.event,
         "request_headers": {"Content-Type": "application/json", "Idempotency-Key": attempt.key},
-        "request_data": {"object_kind": "note"},
+        "request_data": {"object_kind": "note", "project": {"id": attempt.repository}},
         "response_headers": {},
         "response_body": "",
         "execution_duration": 0.1,

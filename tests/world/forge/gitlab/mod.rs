@@ -79,6 +79,7 @@ pub(crate) fn answer(state: &mut State, call: &Call, broken: &mut Vec<String>) -
         ("users", Some(id)) => account(state, &asked, id),
         ("users", None) => users(state, &asked),
         ("personal_access_tokens", _) => members::token(state, &asked),
+        ("groups", Some(_)) => hooks::of_group(state, asked, &name),
         (_, Some(project)) => of_project(state, asked, project, &name, broken),
         (_, None) => refused(404, "404 Not Found"),
     };
@@ -96,10 +97,10 @@ fn name_of(method: &str, parts: &[String]) -> String {
     let mut name = format!("{method} ");
     for (at, part) in parts.iter().enumerate() {
         let before = if at == 0 { "" } else { parts[at - 1].as_str() };
-        let inside = parts[0] == "projects" && at > 1;
+        let inside = ["projects", "groups"].contains(&parts[0].as_str()) && at > 1;
         name.push('/');
         name += match before {
-            "projects" if at == 1 => ":id",
+            "projects" | "groups" if at == 1 => ":id",
             "branches" if inside => ":branch",
             "commits" | "blobs" if inside => ":sha",
             "merge_requests" if inside => ":iid",

@@ -47,6 +47,10 @@ pub(super) fn project(state: &State, asked: &Asked<'_>) -> Value {
         "path": name,
         "name_with_namespace": known.path.replace('/', " / "),
         "path_with_namespace": known.path,
+        "namespace": {
+            "id": 77, "name": "acme", "path": "acme", "full_path": known.path.rsplit_once('/').map(|(group, _)| group),
+            "kind": if state.group.is_some() { "group" } else { "user" }, "parent_id": null,
+        },
         "created_at": "2025-01-15T00:00:00.000Z",
         "default_branch": (!empty).then_some(&known.default_branch),
         "ssh_url_to_repo": format!("git@forge.example.com:{}.git", known.path),
