@@ -20,6 +20,8 @@ pub struct Proposal {
     pub title: String,
     /// Its text, without the hidden block.
     pub body: String,
+    /// The same for a page that shows the evidence of each workload itself.
+    pub(super) without_evidence: String,
     /// It waits for people: changes by hand are needed, or the evidence is thin.
     pub draft: bool,
     /// The same in a few lines for a terminal.
@@ -62,6 +64,7 @@ pub(super) fn write(
     Ok(Proposal {
         title: rendered.title,
         body: rendered.body,
+        without_evidence: rendered.without_evidence,
         draft: rendered.draft,
         terminal,
         message,

@@ -52,6 +52,13 @@ pub(super) fn body(view: &View<'_>) -> Result<Rendered, RenderError> {
     for section in SECTIONS {
         texts.push((section, templates.fill(section.template, &page)?));
     }
+    page.evidence.clear();
+    let mut without_evidence = Vec::new();
+    for (section, text) in &texts {
+        let again = section.template == "evidence.md";
+        without_evidence
+            .push((*section, if again { templates.fill(section.template, &page)? } else { text.clone() }));
+    }
     let dropped = over(&texts, view.dialect.budget() - RESERVED);
     if !dropped.is_empty() {
         let gone = |section: &&Section| dropped.contains(&section.template);
@@ -65,7 +72,12 @@ pub(super) fn body(view: &View<'_>) -> Result<Rendered, RenderError> {
         super::Dialect::GitHub | super::Dialect::GitLab => join(&texts),
         super::Dialect::Local | super::Dialect::Terminal => plain_money(&join(&texts)),
     };
-    Ok(Rendered { title: page::title(view.plan), body, draft: !page::draft(view).is_empty() })
+    Ok(Rendered {
+        title: page::title(view.plan),
+        body,
+        without_evidence: plain_money(&join(&without_evidence)),
+        draft: !page::draft(view).is_empty(),
+    })
 }
 
 /// Amounts as people write them. `\$` and the joiner keep a forge from reading mathematics or a snippet's number into

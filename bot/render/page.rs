@@ -168,7 +168,11 @@ impl Page {
             rollback: plan.rollback.iter().map(step).collect(),
             side_effects: view.changes.side_effects.iter().chain(&plan.notes).cloned().collect(),
             nodes: plan.nodes.iter().map(|outcome| node(outcome, plan.method)).collect(),
-            evidence: plan.items.iter().map(|item| evidence::evidence(item, view)).collect(),
+            evidence: plan
+                .items
+                .iter()
+                .map(|item| evidence::evidence(item, view.profiles.get(&item.fit.workload)))
+                .collect(),
             queries: view.queries.to_vec(),
             kept: plan.kept.iter().map(kept).collect(),
             data: data(view),
@@ -429,7 +433,8 @@ fn node(node: &NodeOutcome, method: Method) -> NodeLine {
     }
 }
 
-fn fate(fate: NodeFate, method: Method) -> &'static str {
+/// What happens to a node, for people.
+pub(super) fn fate(fate: NodeFate, method: Method) -> &'static str {
     match fate {
         NodeFate::Touched if method == Method::TimeSlicing => "its cards are shared",
         NodeFate::Touched if method == Method::Mps => "drained, its cards are shared",

@@ -38,6 +38,7 @@ templates![
     "kept.md",
     "data.md",
     "evidence.md",
+    "workload.md",
     "changes.md",
     "answer.md",
     "footer.md",

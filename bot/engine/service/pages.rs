@@ -9,11 +9,18 @@ use slicewright_core::review::board::Section;
 use super::Service;
 use super::shown::{PoolShown, Shown};
 use crate::engine::VERSION;
-use crate::render::{self, HtmlPage};
+use crate::engine::pictures::Pictures;
+use crate::render::{self, Clothes, HtmlPage};
 use crate::store::runs::RunNote;
 
 /// A cluster that was not looked at for so long is a problem: twice the default schedule and a bit.
 const STALE: SignedDuration = SignedDuration::from_hours(13);
+
+/// Pools whose cards are drawn on the page of all pools; the others show theirs on their own pages.
+const MOST_DRAWN: usize = 12;
+
+/// Nodes of each that are drawn there.
+const FEW_NODES: usize = 3;
 
 #[derive(Serialize)]
 struct Row<'a> {
@@ -26,6 +33,9 @@ struct Row<'a> {
     page: String,
     as_of: String,
     url: Option<&'a str>,
+    /// Its cards as SVG, which the template takes as it is.
+    packing: Option<String>,
+    is_open: bool,
 }
 
 impl Service {
@@ -37,11 +47,20 @@ impl Service {
         let shown = self.shown().await.context("cannot read what is known")?;
         let clusters: Vec<String> =
             self.engine().settings().clusters.iter().map(|cluster| cluster.name.clone()).collect();
-        let part = |section: Section| {
-            let rows: Vec<Row<'_>> =
-                shown.pools.iter().filter(|pool| pool.section == section.title()).map(row).collect();
+        let mut n_drawn = 0;
+        let mut part = |section: Section| {
+            let mut rows: Vec<Row<'_>> = Vec::new();
+            for pool in shown.pools.iter().filter(|pool| pool.section == section.title()) {
+                let id = format!("packing-{n_drawn}");
+                let pictures = pool.pictures.as_ref().filter(|_| n_drawn < MOST_DRAWN);
+                let packing =
+                    pictures.map(|pictures| pictures.packing.svg(Clothes::Page { id: &id }, FEW_NODES));
+                n_drawn += usize::from(packing.is_some());
+                rows.push(row(pool, packing));
+            }
             (!rows.is_empty()).then(|| json!({"title": section.title(), "rows": rows}))
         };
+        let parts: Vec<Value> = Section::ALL.into_iter().filter_map(&mut part).collect();
         let open = shown.pools.iter().filter(|pool| pool.is_open);
         let view = json!({
             "title": "Slicewright: GPU pools",
@@ -51,7 +70,7 @@ impl Service {
             "n_open": open.clone().count(),
             "freed_open": open.map(|pool| pool.cards_freed).sum::<u32>(),
             "problems": problems(&shown, &clusters, now),
-            "parts": Section::ALL.into_iter().filter_map(part).collect::<Vec<_>>(),
+            "parts": parts,
             "runs": shown.runs.iter().map(run).collect::<Vec<_>>(),
             "given_up": shown.given_up.iter().map(|job| json!({
                 "kind": job.kind, "id": job.id, "lane": job.lane, "died": minute(job.died), "error": job.error,
@@ -86,6 +105,7 @@ impl Service {
             "reason": shown.reason,
             "url": shown.url.as_deref().and_then(link),
             "body": shown.body,
+            "pictures": shown.pictures.as_ref().map(drawn),
             "summary": shown.summary,
         });
         Ok(Some(render::html(HtmlPage::Pool, &view)?))
@@ -106,7 +126,24 @@ pub fn style() -> &'static str {
     render::STYLE
 }
 
-fn row(pool: &PoolShown) -> Row<'_> {
+/// All pictures of a pool as SVG, which the template takes as it is.
+fn drawn(pictures: &Pictures) -> Value {
+    let workload = |(n, workload): (usize, &render::WorkloadShown)| {
+        let id = format!("history-{n}");
+        json!({
+            "summary": workload.summary,
+            "evidence": workload.evidence,
+            "history": workload.history.as_ref().map(|history| history.svg(Clothes::Page { id: &id })),
+        })
+    };
+    json!({
+        "packing": pictures.packing.svg(Clothes::Page { id: "packing" }, usize::MAX),
+        "workloads": pictures.workloads.iter().enumerate().map(workload).collect::<Vec<_>>(),
+        "n_more": pictures.n_more,
+    })
+}
+
+fn row(pool: &PoolShown, packing: Option<String>) -> Row<'_> {
     let part = |name: &str| {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
         name.bytes()
@@ -123,6 +160,8 @@ fn row(pool: &PoolShown) -> Row<'_> {
         url: pool.url.as_deref().and_then(link),
         page: format!("/pools/{}/{}", part(&pool.cluster), part(&pool.pool)),
         as_of: minute(pool.as_of),
+        packing,
+        is_open: pool.is_open,
     }
 }
 

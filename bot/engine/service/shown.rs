@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::Service;
+use crate::engine::pictures::Pictures;
 use crate::engine::propose::{ClusterReport, PoolReport, Report};
 use crate::engine::review::Facts;
 use crate::store::StoreError;
@@ -41,9 +42,12 @@ pub struct PoolShown {
     pub url: Option<String>,
     /// The plan, or why there is none, in a few lines.
     pub summary: String,
-    /// The text of the proposal, Markdown.
+    /// The text of the proposal without the evidence, Markdown.
     #[serde(default)]
     pub body: Option<String>,
+    /// Its cards, and the evidence of each workload; `None` without a plan.
+    #[serde(default)]
+    pub pictures: Option<Pictures>,
     /// When it was measured.
     pub as_of: Timestamp,
 }
@@ -140,7 +144,12 @@ impl Service {
         }
         for of in &report.clusters {
             for pool in &of.pools {
-                let shown = shown(of, pool);
+                let pictures = self.engine().pictures(&of.analysis, &pool.pool);
+                let pictures = pictures.unwrap_or_else(|problem| {
+                    tracing::error!(pool = %pool.pool, "{:#}", anyhow::Error::from(problem));
+                    None
+                });
+                let shown = shown(of, pool, pictures);
                 let key = key(&shown.cluster, &shown.pool);
                 let json = serde_json::to_string(&shown).expect("texts and numbers always serialise");
                 self.store.put_page(POOLS, &key, &json, Timestamp::now()).await?;
@@ -186,7 +195,7 @@ fn key(cluster: &str, pool: &str) -> String {
     format!("{cluster}/{pool}")
 }
 
-fn shown(cluster: &ClusterReport, pool: &PoolReport) -> PoolShown {
+fn shown(cluster: &ClusterReport, pool: &PoolReport, pictures: Option<Pictures>) -> PoolShown {
     PoolShown {
         cluster: pool.pool.cluster.clone(),
         pool: pool.pool.pool.clone(),
@@ -198,7 +207,8 @@ fn shown(cluster: &ClusterReport, pool: &PoolReport) -> PoolShown {
         cards_freed: pool.cards_freed,
         url: pool.url.clone(),
         summary: pool.summary.clone(),
-        body: pool.proposal.as_ref().map(|proposal| proposal.body.clone()),
+        body: pool.proposal.as_ref().map(|proposal| proposal.without_evidence.clone()),
+        pictures,
         as_of: cluster.analysis.at,
     }
 }

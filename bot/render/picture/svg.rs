@@ -1,0 +1,217 @@
+//! The pen: shapes and words as SVG text, with every stranger's word escaped.
+
+use std::fmt::Write as _;
+
+use super::Clothes;
+use crate::render::escape::{cut, plain};
+
+/// Style of pictures, for the pages and for files.
+pub(crate) const STYLE: &str =
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/templates/picture/picture.css"));
+
+/// The colours, light and dark; those of the pages.
+const COLOURS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/templates/dashboard/colours.css"));
+
+/// Longest text in a picture, in characters: descriptions of whole nodes are the longest.
+const LONGEST: usize = 4_000;
+
+/// Pixels that a character of the small text takes at most, on average; wide scripts take twice as much.
+/// Were it doubled, names would be cut that have room; halved, they would run into their neighbours.
+const CHARACTER: u32 = 7;
+
+/// Around a picture that is a file, in pixels.
+const MARGIN: u32 = 12;
+
+/// A rectangle, in pixels from the left upper corner.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Area {
+    pub(super) x: u32,
+    pub(super) y: u32,
+    pub(super) width: u32,
+    pub(super) height: u32,
+}
+
+/// What fills an area beside its colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pattern {
+    /// Diagonal lines: a slice that nobody holds, days without samples.
+    Lines,
+    /// Dots: a whole card that nobody holds.
+    Dots,
+}
+
+impl Pattern {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Lines => "lines",
+            Self::Dots => "dots",
+        }
+    }
+}
+
+/// Which part of a text stands at its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+/// An SVG that is being drawn.
+#[derive(Debug)]
+pub(super) struct Pen {
+    out: String,
+    id: String,
+}
+
+impl Pen {
+    /// Begins a picture of this size in pixels. `title` names it, `description` tells what is to be seen to those who
+    /// cannot.
+    pub(super) fn new(clothes: Clothes<'_>, size: (u32, u32), title: &str, description: &str) -> Self {
+        let id: String = match clothes {
+            Clothes::Page { id } => id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect(),
+            Clothes::File => "picture".to_owned(),
+        };
+        let (width, height) = size;
+        // A page has its own margin.
+        let margin = if clothes == Clothes::File { MARGIN } else { 0 };
+        let (all_width, all_height) = (width + 2 * margin, height + 2 * margin);
+        let mut pen = Self { out: String::new(), id };
+        let id = &pen.id;
+        let _ = writeln!(
+            pen.out,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"picture\" role=\"img\" \
+             aria-labelledby=\"{id}-title\" aria-describedby=\"{id}-desc\" width=\"{all_width}\" \
+             height=\"{all_height}\" viewBox=\"-{margin} -{margin} {all_width} {all_height}\">\n<title id=\"{id}-title\">{}</title>\n<desc id=\"{id}-desc\">{}</desc>",
+            xml(title),
+            xml(description)
+        );
+        if clothes == Clothes::File {
+            let _ = write!(pen.out, "<style>\n{COLOURS}{STYLE}</style>\n");
+            let _ = writeln!(
+                pen.out,
+                "<rect class=\"paper\" x=\"-{margin}\" y=\"-{margin}\" width=\"{all_width}\" height=\"{all_height}\"/>"
+            );
+        }
+        pen.patterns();
+        pen
+    }
+
+    fn patterns(&mut self) {
+        let id = &self.id;
+        let _ = writeln!(
+            self.out,
+            "<defs><pattern id=\"{id}-lines\" width=\"8\" height=\"8\" patternUnits=\"userSpaceOnUse\">\
+             <path class=\"mark\" d=\"M-2 2l4-4M0 8l8-8M6 10l4-4\"/></pattern>\
+             <pattern id=\"{id}-dots\" width=\"8\" height=\"8\" patternUnits=\"userSpaceOnUse\">\
+             <circle class=\"dot\" cx=\"4\" cy=\"4\" r=\"1\"/></pattern></defs>"
+        );
+    }
+
+    /// Everything up to the matching [`Pen::end`] belongs together. `title` is told where one points at it; may be empty.
+    pub(super) fn group(&mut self, class: &str, title: &str) {
+        let _ = write!(self.out, "<g class=\"{class}\">");
+        if !title.is_empty() {
+            let _ = write!(self.out, "<title>{}</title>", xml(title));
+        }
+        self.out.push('\n');
+    }
+
+    pub(super) fn end(&mut self) {
+        self.out.push_str("</g>\n");
+    }
+
+    pub(super) fn rect(&mut self, class: &str, area: Area) {
+        let Area { x, y, width, height } = area;
+        let _ = writeln!(
+            self.out,
+            "<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"/>"
+        );
+    }
+
+    /// Lays a pattern over an area.
+    pub(super) fn pattern(&mut self, pattern: Pattern, area: Area) {
+        let Area { x, y, width, height } = area;
+        // An attribute, since addresses in a style sheet are looked for in the style sheet.
+        let _ = writeln!(
+            self.out,
+            "<rect fill=\"url(#{}-{})\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"/>",
+            self.id,
+            pattern.name()
+        );
+    }
+
+    /// A line along `path`, in the language of the attribute `d`.
+    pub(super) fn path(&mut self, class: &str, path: &str) {
+        let _ = writeln!(self.out, "<path class=\"{class}\" d=\"{path}\"/>");
+    }
+
+    /// A circle of `radius` pixels around a place in tenths of a pixel.
+    pub(super) fn circle(&mut self, class: &str, at: (u32, u32), radius: u32) {
+        let (x, y) = (tenths(at.0), tenths(at.1));
+        let _ = writeln!(self.out, "<circle class=\"{class}\" cx=\"{x}\" cy=\"{y}\" r=\"{radius}\"/>");
+    }
+
+    /// Words on the base line `y`.
+    pub(super) fn text(&mut self, class: &str, anchor: Anchor, (x, y): (u32, u32), text: &str) {
+        let anchor = match anchor {
+            Anchor::Start => "",
+            Anchor::Middle => " text-anchor=\"middle\"",
+            Anchor::End => " text-anchor=\"end\"",
+        };
+        let _ =
+            writeln!(self.out, "<text class=\"{class}\" x=\"{x}\" y=\"{y}\"{anchor}>{}</text>", xml(text));
+    }
+
+    /// The whole picture.
+    pub(super) fn done(mut self) -> String {
+        self.out.push_str("</svg>\n");
+        self.out
+    }
+}
+
+/// As much of `text` as has room in `width` pixels, with `…` for the rest; empty where not even three characters have.
+pub(super) fn fit(text: &str, width: u32) -> String {
+    let text = plain(text);
+    let room = usize::try_from(width / CHARACTER).unwrap_or(0);
+    let cells = |c: char| if c.is_ascii() { 1 } else { 2 };
+    if text.chars().map(cells).sum::<usize>() <= room {
+        return text;
+    }
+    let mut left = room.saturating_sub(1);
+    let kept: String = text
+        .chars()
+        .take_while(|c| {
+            let fits = left >= cells(*c);
+            left = left.saturating_sub(cells(*c));
+            fits
+        })
+        .collect();
+    if kept.chars().count() < 3 { String::new() } else { format!("{}…", kept.trim_end()) }
+}
+
+/// Tenths of a pixel as pixels: `125` is `12.5`.
+pub(super) fn tenths(n: u32) -> String {
+    match (n / 10, n % 10) {
+        (whole, 0) => whole.to_string(),
+        (whole, tenth) => format!("{whole}.{tenth}"),
+    }
+}
+
+/// A stranger's words as text of an XML document, and nothing else.
+fn xml(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 8);
+    for c in cut(&plain(text), LONGEST).chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            // XML has no way to write these two.
+            '\u{fffe}' | '\u{ffff}' => {}
+            _ => out.push(c),
+        }
+    }
+    out
+}
