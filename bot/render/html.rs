@@ -49,7 +49,7 @@ macro_rules! pages {
     };
 }
 
-pages!["layout.html", "overview.html", "pool.html", "problem.html"];
+pages!["layout.html", "overview.html", "picture.html", "pool.html", "problem.html"];
 
 /// Fills a page with the fields of `view`.
 ///
@@ -151,8 +151,8 @@ mod tests {
             "title": hostile, "version": "1", "now": "n", "cluster": hostile, "pool": hostile, "section": hostile,
             "cards_freed": 1, "as_of": hostile, "action": hostile, "reason": hostile, "url": hostile, "body": hostile,
             "summary": hostile, "pictures": {
-                "packing": "<svg/>", "n_more": 1,
-                "workloads": [{"summary": hostile, "history": "<svg/>", "evidence": hostile}],
+                "packing": {"wide": "<svg/>", "narrow": ""}, "n_more": 1,
+                "workloads": [{"summary": hostile, "history": null, "evidence": hostile}],
             },
         });
         let text = html(HtmlPage::Pool, &pool).unwrap();

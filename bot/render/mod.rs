@@ -30,7 +30,7 @@ pub use answer::{Answer, Brief, Explained};
 pub use board::{Board, BoardProblem, BoardRow};
 pub use html::{HtmlPage, STYLE, html};
 use jiff::Timestamp;
-pub use picture::{Bar, Clothes, History, NodeRow, Packing, Piece, PieceKind};
+pub use picture::{Bar, Clothes, History, NodeRow, Packing, Piece, PieceKind, Room};
 pub use reply::Reply;
 use serde::{Deserialize, Serialize};
 use slicewright_core::fit::{FitReport, Reason};

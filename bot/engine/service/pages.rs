@@ -10,7 +10,7 @@ use super::Service;
 use super::shown::{PoolShown, Shown};
 use crate::engine::VERSION;
 use crate::engine::pictures::Pictures;
-use crate::render::{self, Clothes, HtmlPage};
+use crate::render::{self, Clothes, HtmlPage, Room};
 use crate::store::runs::RunNote;
 
 /// A cluster that was not looked at for so long is a problem: twice the default schedule and a bit.
@@ -33,8 +33,8 @@ struct Row<'a> {
     page: String,
     as_of: String,
     url: Option<&'a str>,
-    /// Its cards as SVG, which the template takes as it is.
-    packing: Option<String>,
+    /// Its cards.
+    packing: Option<Value>,
     is_open: bool,
 }
 
@@ -54,7 +54,7 @@ impl Service {
                 let id = format!("packing-{n_drawn}");
                 let pictures = pool.pictures.as_ref().filter(|_| n_drawn < MOST_DRAWN);
                 let packing =
-                    pictures.map(|pictures| pictures.packing.svg(Clothes::Page { id: &id }, FEW_NODES));
+                    pictures.map(|pictures| picture(&id, |clothes| pictures.packing.svg(clothes, FEW_NODES)));
                 n_drawn += usize::from(packing.is_some());
                 rows.push(row(pool, packing));
             }
@@ -126,24 +126,33 @@ pub fn style() -> &'static str {
     render::STYLE
 }
 
-/// All pictures of a pool as SVG, which the template takes as it is.
+/// A picture for both kinds of windows, as SVG, which the template takes as it is.
+fn picture(id: &str, draw: impl Fn(Clothes<'_>) -> String) -> Value {
+    let narrow = format!("{id}-narrow");
+    json!({
+        "wide": draw(Clothes::Page { id, room: Room::Wide }),
+        "narrow": draw(Clothes::Page { id: &narrow, room: Room::Narrow }),
+    })
+}
+
+/// All pictures of a pool.
 fn drawn(pictures: &Pictures) -> Value {
     let workload = |(n, workload): (usize, &render::WorkloadShown)| {
         let id = format!("history-{n}");
         json!({
             "summary": workload.summary,
             "evidence": workload.evidence,
-            "history": workload.history.as_ref().map(|history| history.svg(Clothes::Page { id: &id })),
+            "history": workload.history.as_ref().map(|history| picture(&id, |clothes| history.svg(clothes))),
         })
     };
     json!({
-        "packing": pictures.packing.svg(Clothes::Page { id: "packing" }, usize::MAX),
+        "packing": picture("packing", |clothes| pictures.packing.svg(clothes, usize::MAX)),
         "workloads": pictures.workloads.iter().enumerate().map(workload).collect::<Vec<_>>(),
         "n_more": pictures.n_more,
     })
 }
 
-fn row(pool: &PoolShown, packing: Option<String>) -> Row<'_> {
+fn row(pool: &PoolShown, packing: Option<Value>) -> Row<'_> {
     let part = |name: &str| {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
         name.bytes()

@@ -1,57 +1,72 @@
-//! A pool's cards as bars, today on the left and then on the right.
+//! A pool's cards as bars: today, and beside or below it, then.
 
 use slicewright_core::units::counted;
 
-use super::Clothes;
 use super::packing::{Bar, NodeRow, Packing, Piece, PieceKind};
-use super::svg::{Anchor, Area, Pattern, Pen, fit};
+use super::svg::{Anchor, Area, Pattern, Pen, fit, wrapped};
+use super::{Clothes, Room};
 
-/// Left edge of the bars of today and of those of then, in pixels; room for `GPU 16` before them.
-const LEFT: [u32; 2] = [60, 580];
-/// Length of a card. It divides by 2, 3, 4, 5, 6 and 8, so that most slices end on whole pixels.
-const LENGTH: u32 = 480;
-const WIDTH: u32 = LEFT[1] + LENGTH + 1;
-/// Height of a bar, with two lines of words, and from one bar to the next.
+/// Height of a bar, with two lines of words, and from one bar to the next, in pixels.
 const HEIGHT: u32 = 34;
 const STEP: u32 = 40;
-/// From a node's name to its first bar.
-const HEAD: u32 = 26;
+/// From one line of words to the next.
+const LINE: u32 = 18;
 /// Between nodes.
-const BETWEEN: u32 = 18;
-/// Where the first node begins.
-const TOP: u32 = 56;
+const BETWEEN: u32 = 16;
+
+/// Where things are, in pixels from the left.
+struct Frame {
+    /// Left edges of the bars of today and of those of then; room for `GPU 16` before them.
+    left: [u32; 2],
+    /// Length of a card. It divides by 2, 3, 4, 6 and 8, so that most slices end on whole pixels.
+    length: u32,
+    width: u32,
+    /// What is then stands below what is today.
+    stacked: bool,
+}
+
+const WIDE: Frame = Frame { left: [60, 580], length: 480, width: 1_061, stacked: false };
+const NARROW: Frame = Frame { left: [52, 52], length: 288, width: 341, stacked: true };
+
+const TITLES: [&str; 2] = ["Today", "With this change"];
 
 /// Draws the first `most` nodes.
 pub(super) fn draw(packing: &Packing, clothes: Clothes<'_>, most: usize) -> String {
+    let frame = match clothes.room() {
+        Room::Wide => &WIDE,
+        Room::Narrow => &NARROW,
+    };
     let rows = &packing.nodes[..packing.nodes.len().min(most)];
-    let hidden = packing.nodes[rows.len()..].iter().fold(packing.n_others, |n, row| n + 1 + row.n_alike);
-    let last = (hidden > 0).then(|| {
-        let n = counted(hidden as usize, "more node");
-        if rows.len() < packing.nodes.len() {
-            format!("and {n}")
-        } else {
-            format!("and {n}, divided in other ways")
+    let mut pen = Pen::new(clothes);
+    let mut y = 14;
+    for line in wrapped(&format!("{}. {}", packing.model_name, caption(rows)), frame.width) {
+        pen.text("quiet", Anchor::Start, (0, y), &line);
+        y += LINE;
+    }
+    if !frame.stacked {
+        for (left, title) in frame.left.into_iter().zip(TITLES) {
+            pen.text("head", Anchor::Start, (left, y + 6), title);
         }
-    });
-    let lines: u32 =
-        rows.iter().map(|row| n_lines(row) * STEP + HEAD + more(row).map_or(0, |_| HEAD) + BETWEEN).sum();
-    let height = TOP + lines + last.as_ref().map_or(0, |_| HEAD);
-
-    let title = format!("GPUs of {}, before and after", packing.pool);
-    let said: Vec<String> = rows.iter().map(described).chain(last.clone()).collect();
-    let mut pen = Pen::new(clothes, (WIDTH, height), &title, &format!("{}.", said.join(". ")));
-    let of = fit(&format!("{}. {}", packing.model_name, caption(rows)), WIDTH);
-    pen.text("quiet", Anchor::Start, (0, 14), &of);
-    pen.text("head", Anchor::Start, (LEFT[0], 38), "Today");
-    pen.text("head", Anchor::Start, (LEFT[1], 38), "With this change");
-    let mut y = TOP;
+        y += 6 + LINE;
+    }
     for row in rows {
-        y = draw_row(&mut pen, row, y) + BETWEEN;
+        y = draw_row(&mut pen, frame, row, y) + BETWEEN;
     }
-    if let Some(last) = last {
-        pen.text("quiet", Anchor::Start, (0, y + 10), &last);
+    let rest = rest(packing, rows.len());
+    if let Some(rest) = &rest {
+        pen.text("quiet", Anchor::Start, (0, y), rest);
+        y += LINE;
     }
-    pen.done()
+    let said: Vec<String> = rows.iter().map(described).chain(rest).collect();
+    let title = format!("GPUs of {}, before and after", packing.pool);
+    pen.done((frame.width, y), &title, &format!("{}.", said.join(". ")))
+}
+
+/// The nodes that are not drawn when `n` rows are.
+fn rest(packing: &Packing, n: usize) -> Option<String> {
+    let hidden = packing.nodes[n..].iter().fold(packing.n_others, |n, row| n + 1 + row.n_alike);
+    let other = if n < packing.nodes.len() { "" } else { ", divided in other ways" };
+    (hidden > 0).then(|| format!("and {}{other}", counted(hidden as usize, "more node")))
 }
 
 /// What a bar and the widths in it mean.
@@ -68,45 +83,65 @@ fn caption(rows: &[NodeRow]) -> String {
     std::iter::once("Each bar is one GPU").chain(said).collect::<Vec<_>>().join("; ")
 }
 
-/// Draws a node from `y` on, and says where it ends.
-fn draw_row(pen: &mut Pen, row: &NodeRow, y: u32) -> u32 {
+/// Draws a node below `y`, and says where it ends.
+fn draw_row(pen: &mut Pen, frame: &Frame, row: &NodeRow, y: u32) -> u32 {
     pen.group("node", "");
-    let name = fit(&row.name, LENGTH);
-    pen.text("name", Anchor::Start, (0, y + 14), &name);
-    pen.text("quiet", Anchor::Start, (LEFT[1], y + 14), &fit(&row.what, LENGTH));
-    let top = y + HEAD;
-    for (n, y) in (1..=n_lines(row)).zip((top..).step_by(STEP as usize)) {
-        pen.text("quiet", Anchor::Start, (0, y + 21), &format!("GPU {n}"));
+    let mut y = y + 12;
+    pen.text("name", Anchor::Start, (0, y), &fit(&row.name, frame.length));
+    if frame.stacked {
+        y += LINE;
     }
-    draw_bars(pen, "today", &row.before, (LEFT[0], top));
-    match &row.after {
-        Some(after) => draw_bars(pen, "then", after, (LEFT[1], top)),
-        None => pen.text("quiet", Anchor::Start, (LEFT[1], top + 21), "the same"),
+    let beside = if frame.stacked { 0 } else { frame.left[1] };
+    pen.text("quiet", Anchor::Start, (beside, y), &fit(&row.what, frame.length));
+    let top = y + 10;
+    let mut end = top;
+    let sides = [("today", Some(&row.before)), ("then", row.after.as_ref())];
+    for ((side, cards), (left, title)) in sides.into_iter().zip(frame.left.into_iter().zip(TITLES)) {
+        let mut at = if frame.stacked { end } else { top };
+        let same = if cards.is_none() { ": the same" } else { "" };
+        if frame.stacked {
+            pen.text("head", Anchor::Start, (left, at + 12), &format!("{title}{same}"));
+            at += LINE;
+        }
+        let Some(cards) = cards else {
+            if !frame.stacked {
+                pen.text("quiet", Anchor::Start, (left, at + 21), "the same");
+            }
+            end = end.max(at);
+            continue;
+        };
+        if frame.stacked || side == "today" {
+            let ys = (at..).step_by(STEP as usize);
+            for (n, y) in (1..=if frame.stacked { cards.len() } else { n_lines(row) }).zip(ys) {
+                pen.text("quiet", Anchor::Start, (0, y + 21), &format!("GPU {n}"));
+            }
+        }
+        draw_bars(pen, frame, side, cards, (left, at));
+        end = end.max(at + u32::try_from(cards.len()).unwrap_or(u32::MAX) * STEP);
     }
-    let mut end = top + n_lines(row) * STEP;
     if let Some(more) = more(row) {
-        pen.text("quiet", Anchor::Start, (LEFT[0], end + 10), &more);
-        end += HEAD;
+        pen.text("quiet", Anchor::Start, (frame.left[0], end + 10), &fit(&more, frame.length));
+        end += LINE;
     }
     pen.end();
     end
 }
 
-fn draw_bars(pen: &mut Pen, side: &str, bars: &[Bar], (x, top): (u32, u32)) {
+fn draw_bars(pen: &mut Pen, frame: &Frame, side: &str, bars: &[Bar], (x, top): (u32, u32)) {
     for (bar, y) in bars.iter().zip((top..).step_by(STEP as usize)) {
         pen.group(&format!("gpu {side}"), "");
         for piece in &bar.pieces {
-            draw_piece(pen, piece, place(bar, piece, (x, y)));
+            draw_piece(pen, piece, place(frame.length, bar, piece, (x, y)));
         }
         pen.end();
     }
 }
 
 /// Where a piece is drawn. Both ends are rounded alike, so that neighbours meet.
-fn place(bar: &Bar, piece: &Piece, (x, y): (u32, u32)) -> Area {
+fn place(length: u32, bar: &Bar, piece: &Piece, (x, y): (u32, u32)) -> Area {
     let at = |unit: u32| {
-        let pixels = u64::from(LENGTH) * u64::from(unit) / u64::from(bar.units.max(1));
-        u32::try_from(pixels).unwrap_or(LENGTH).min(LENGTH)
+        let pixels = u64::from(length) * u64::from(unit) / u64::from(bar.units.max(1));
+        u32::try_from(pixels).unwrap_or(length).min(length)
     };
     let (start, end) = (at(piece.start), at(piece.start.saturating_add(piece.size)));
     Area { x: x + start, y, width: end - start, height: HEIGHT }
@@ -192,9 +227,8 @@ fn bars(row: &NodeRow) -> impl Iterator<Item = &Bar> {
     row.before.iter().chain(row.after.iter().flatten())
 }
 
-fn n_lines(row: &NodeRow) -> u32 {
-    let n = row.before.len().max(row.after.as_ref().map_or(0, Vec::len));
-    u32::try_from(n).unwrap_or(u32::MAX)
+fn n_lines(row: &NodeRow) -> usize {
+    row.before.len().max(row.after.as_ref().map_or(0, Vec::len))
 }
 
 /// What is not drawn of a node, and the nodes like it.

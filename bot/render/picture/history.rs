@@ -6,17 +6,31 @@ use slicewright_core::plan::Item;
 use slicewright_core::units::{Mib, counted, thousands};
 use slicewright_core::usage::{DayPeak, WorkloadProfile};
 
-use super::Clothes;
 use super::svg::{Anchor, Area, Pattern, Pen, fit, tenths};
+use super::{Clothes, Room};
 use crate::render::rows;
 
-/// The area of the days, in pixels: room for figures on its left, for the words of the lines on its right.
-const PLOT: Area = Area { x: 96, y: 44, width: 540, height: 180 };
-const SIZE: (u32, u32) = (840, 276);
-/// Least distance of two lines of words, in pixels.
-const APART: u32 = 16;
-/// Days with their date below, at most.
-const MOST_DATES: i64 = 6;
+/// From one line of words to the next, in pixels.
+const LINE: u32 = 16;
+/// A figure on the left of the plot ends so far from it, and a word on its right begins so far from it.
+const OFF: u32 = 8;
+
+/// Where things are, in pixels.
+struct Frame {
+    /// The area of the days: room for figures on its left.
+    plot: Area,
+    width: u32,
+    /// Days with their date below, at most.
+    most_dates: i64,
+    /// What the lines mean stands below the plot; else on its right, beside each line.
+    below: bool,
+}
+
+const WIDE: Frame =
+    Frame { plot: Area { x: 64, y: 30, width: 640, height: 180 }, width: 920, most_dates: 8, below: false };
+const NARROW: Frame =
+    Frame { plot: Area { x: 56, y: 30, width: 284, height: 150 }, width: 341, most_dates: 4, below: true };
+
 /// Days that are drawn: longer windows than any retention that was met. The latest are.
 const MOST_DAYS: i64 = 1_000;
 
@@ -65,39 +79,25 @@ impl History {
     /// Draws it.
     #[must_use]
     pub fn svg(&self, clothes: Clothes<'_>) -> String {
+        let frame = match clothes.room() {
+            Room::Wide => &WIDE,
+            Room::Narrow => &NARROW,
+        };
         let highest = self.highest();
-        let title = format!("Peak memory of {} a day", self.workload);
-        let mut pen = Pen::new(clothes, SIZE, &title, &self.described(highest));
-        let scale = Scale::new(self, highest);
-        pen.text("head", Anchor::Start, (0, 16), "Highest memory a day, MiB");
+        let scale = Scale::new(self, frame, highest);
+        let mut pen = Pen::new(clothes);
+        pen.text("head", Anchor::Start, (0, 14), "Highest memory a day, MiB");
         scale.draw(&mut pen);
         for (first, days) in self.gaps() {
-            let left = scale.edge(first);
-            let area = Area { x: left, width: scale.edge(first + days) - left, ..PLOT };
-            pen.group(
-                "gap",
-                &format!("{} without samples", counted(usize::try_from(days).unwrap_or(0), "day")),
-            );
-            pen.pattern(Pattern::Lines, area);
-            pen.end();
+            draw_gap(&mut pen, &scale, first, days);
         }
-        self.draw_lines(&mut pen, &scale);
+        let bottom = self.draw_lines(&mut pen, &scale, highest);
         pen.path("peaks", &self.path(&scale));
         if let Some(peak) = highest {
-            let (x, y) = (scale.x(self.day(peak.day)), scale.y(peak.memory));
-            pen.circle("peak", (x, y), 4);
-            let anchor = match x / 10 {
-                x if x < PLOT.x + 110 => Anchor::Start,
-                x if x > PLOT.x + PLOT.width - 110 => Anchor::End,
-                _ => Anchor::Middle,
-            };
-            let said = format!("peak {} on {}", peak.memory, peak.day);
-            // Below it, since the lines of what it gets and needs are above it; not on the axis.
-            let below = y / 10 + 20;
-            let at = if below > PLOT.y + PLOT.height - 4 { y / 10 - 10 } else { below };
-            pen.text("what", anchor, (x / 10, at), &said);
+            pen.circle("peak", (scale.x(self.day(peak.day)), scale.y(peak.memory)), 4);
         }
-        pen.done()
+        let title = format!("Peak memory of {} a day", self.workload);
+        pen.done((frame.width, bottom), &title, &self.described(highest))
     }
 
     /// The first of the days with the highest memory.
@@ -127,7 +127,7 @@ impl History {
     }
 
     /// The line from day to day, with a break where days are missing; a day alone is a dot.
-    fn path(&self, scale: &Scale) -> String {
+    fn path(&self, scale: &Scale<'_>) -> String {
         let mut path = String::new();
         let mut last = None;
         let mut alone = false;
@@ -144,27 +144,37 @@ impl History {
         path + if alone { "h0" } else { "" }
     }
 
-    /// The lines of what it gets and of what it needs, each with its words on the right.
-    fn draw_lines(&self, pen: &mut Pen, scale: &Scale) {
+    /// The lines of what it gets and of what it needs; the words of these and of the peak, the highest first. Says
+    /// where the picture ends.
+    fn draw_lines(&self, pen: &mut Pen, scale: &Scale<'_>, highest: Option<DayPeak>) -> u32 {
         let gets = if self.shared { "usable, shared" } else { "usable" };
-        let mut lines = vec![("usable", self.usable, format!("{} {gets}", self.usable))];
-        lines.extend(self.need.map(|need| ("need", need, format!("{need} with headroom"))));
-        lines.sort_by_key(|(_, memory, _)| std::cmp::Reverse(*memory));
-        let right = PLOT.x + PLOT.width;
-        let mut free_from = 0;
-        for (class, memory, said) in lines {
+        let mut levels = vec![("usable", self.usable, format!("{} {gets} ({})", self.usable, self.share))];
+        levels.extend(self.need.map(|need| ("need", need, format!("{need} with headroom"))));
+        levels.extend(
+            highest.map(|peak| ("peak", peak.memory, format!("{} peak on {}", peak.memory, peak.day))),
+        );
+        levels.sort_by_key(|(_, memory, _)| std::cmp::Reverse(*memory));
+        let (plot, frame) = (scale.frame.plot, scale.frame);
+        let (right, axis_end) = (plot.x + plot.width, plot.y + plot.height + 46);
+        let mut free_from = if frame.below { axis_end + LINE } else { 0 };
+        for (class, memory, said) in levels {
             let y = scale.y(memory);
-            pen.path(class, &format!("M{} {}H{right}", PLOT.x, tenths(y)));
-            let words = (y / 10 + 4).max(free_from);
-            pen.text("who", Anchor::Start, (right + 8, words), &fit(&said, SIZE.0 - right - 8));
-            free_from = words + APART;
-            if class == "usable" {
-                let share = if self.shared { self.share.clone() } else { format!("in {}", self.share) };
-                let share = fit(&share, SIZE.0 - right - 8);
-                pen.text("quiet", Anchor::Start, (right + 8, free_from), &share);
-                free_from += APART;
+            if class != "peak" {
+                pen.path(class, &format!("M{} {}H{right}", plot.x, tenths(y)));
             }
+            let (left, words) =
+                if frame.below { (plot.x, free_from) } else { (right + OFF, (y / 10 + 4).max(free_from)) };
+            if frame.below {
+                let (from, at) = (plot.x - 44, words - 4);
+                match class {
+                    "peak" => pen.circle(class, ((from + 18) * 10, at * 10), 4),
+                    _ => pen.path(class, &format!("M{from} {at}h36")),
+                }
+            }
+            pen.text("who", Anchor::Start, (left, words), &fit(&said, frame.width - left));
+            free_from = words + LINE;
         }
+        axis_end.max(free_from)
     }
 
     fn described(&self, highest: Option<DayPeak>) -> String {
@@ -185,16 +195,31 @@ impl History {
     }
 }
 
+/// Days without samples: hatched, and told where there is room.
+fn draw_gap(pen: &mut Pen, scale: &Scale<'_>, first: i64, days: i64) {
+    let left = scale.edge(first);
+    let area = Area { x: left, width: scale.edge(first + days) - left, ..scale.frame.plot };
+    let days = counted(usize::try_from(days).unwrap_or(0), "day");
+    pen.group("gap", &format!("{days} without samples"));
+    pen.pattern(Pattern::Lines, area);
+    let said = fit("no samples", area.width);
+    if !said.ends_with('…') {
+        pen.text("who", Anchor::Middle, (area.x + area.width / 2, area.y + area.height / 2), &said);
+    }
+    pen.end();
+}
+
 /// From days and MiB to places, in tenths of a pixel.
-struct Scale {
+struct Scale<'a> {
+    frame: &'a Frame,
     first: Date,
     n_days: i64,
     step: u64,
     top: u64,
 }
 
-impl Scale {
-    fn new(history: &History, highest: Option<DayPeak>) -> Self {
+impl<'a> Scale<'a> {
+    fn new(history: &History, frame: &'a Frame, highest: Option<DayPeak>) -> Self {
         let peak = highest.map_or(0, |peak| peak.memory.0);
         let most = peak.max(history.usable.0).max(history.need.unwrap_or_default().0).max(1);
         let tens = std::iter::successors(Some(1_u64), |ten| ten.checked_mul(10));
@@ -202,6 +227,7 @@ impl Scale {
         let step = steps.take_while(|step| *step < u64::MAX).find(|step| most / step < 5).unwrap_or(most);
         // The highest line is never the upper edge.
         Self {
+            frame,
             first: history.first,
             n_days: history.n_days().max(1),
             step,
@@ -211,37 +237,41 @@ impl Scale {
 
     /// The middle of a day.
     fn x(&self, day: i64) -> u32 {
-        let tenths = i64::from(PLOT.width) * 10 * (2 * day + 1) / (2 * self.n_days);
-        PLOT.x * 10 + u32::try_from(tenths).unwrap_or(0)
+        let plot = self.frame.plot;
+        let tenths = i64::from(plot.width) * 10 * (2 * day + 1) / (2 * self.n_days);
+        plot.x * 10 + u32::try_from(tenths).unwrap_or(0)
     }
 
     /// Where a day begins, in whole pixels.
     fn edge(&self, day: i64) -> u32 {
-        PLOT.x + u32::try_from(i64::from(PLOT.width) * day / self.n_days).unwrap_or(0)
+        let plot = self.frame.plot;
+        plot.x + u32::try_from(i64::from(plot.width) * day / self.n_days).unwrap_or(0)
     }
 
     fn y(&self, memory: Mib) -> u32 {
-        let height = u64::from(PLOT.height) * 10;
+        let plot = self.frame.plot;
+        let height = u64::from(plot.height) * 10;
         let up = u128::from(height) * u128::from(memory.0.min(self.top)) / u128::from(self.top);
-        PLOT.y * 10 + u32::try_from(u128::from(height) - up).unwrap_or(0)
+        plot.y * 10 + u32::try_from(u128::from(height) - up).unwrap_or(0)
     }
 
     /// Both axes, with their figures.
     fn draw(&self, pen: &mut Pen) {
-        let bottom = PLOT.y + PLOT.height;
+        let plot = self.frame.plot;
+        let bottom = plot.y + plot.height;
         for n in 0..=self.top / self.step {
             let memory = n * self.step;
             let y = self.y(Mib(memory));
-            pen.path("grid", &format!("M{} {}h{}", PLOT.x, tenths(y), PLOT.width));
-            pen.text("quiet", Anchor::End, (PLOT.x - 8, y / 10 + 4), &thousands(memory));
+            pen.path("grid", &format!("M{} {}h{}", plot.x, tenths(y), plot.width));
+            pen.text("quiet", Anchor::End, (plot.x - OFF, y / 10 + 4), &thousands(memory));
         }
-        let from_date_to_date = (self.n_days + MOST_DATES - 1) / MOST_DATES;
+        let from_date_to_date = (self.n_days + self.frame.most_dates - 1) / self.frame.most_dates;
         for day in (0..self.n_days).step_by(usize::try_from(from_date_to_date).unwrap_or(1)) {
             let x = self.x(day);
             pen.path("grid", &format!("M{} {bottom}v5", tenths(x)));
             let date = self.first.saturating_add(jiff::Span::new().days(day));
             pen.text("quiet", Anchor::Middle, (x / 10, bottom + 20), &date.to_string());
         }
-        pen.text("quiet", Anchor::Middle, (PLOT.x + PLOT.width / 2, bottom + 42), "UTC day");
+        pen.text("quiet", Anchor::Middle, (plot.x + plot.width / 2, bottom + 42), "UTC day");
     }
 }

@@ -26,7 +26,27 @@ pub enum Clothes<'a> {
     Page {
         /// Starts every `id` of the picture; letters, digits and `-`, different for each picture of a page.
         id: &'a str,
+        /// For which windows it is drawn.
+        room: Room,
     },
-    /// A file of its own, which brings its style and follows the reader's light or dark.
+    /// A file of its own, which brings its style and follows the reader's light or dark. For wide windows.
     File,
+}
+
+/// How much room a picture has. A picture is as large as it is drawn, since words that shrink cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// A window on a desk.
+    Wide,
+    /// A phone: what stands side by side elsewhere stands one below the other.
+    Narrow,
+}
+
+impl Clothes<'_> {
+    fn room(self) -> Room {
+        match self {
+            Self::Page { room, .. } => room,
+            Self::File => Room::Wide,
+        }
+    }
 }

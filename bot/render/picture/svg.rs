@@ -61,51 +61,48 @@ pub(super) enum Anchor {
 #[derive(Debug)]
 pub(super) struct Pen {
     out: String,
+    /// Starts every `id`.
     id: String,
+    is_file: bool,
 }
 
 impl Pen {
-    /// Begins a picture of this size in pixels. `title` names it, `description` tells what is to be seen to those who
-    /// cannot.
-    pub(super) fn new(clothes: Clothes<'_>, size: (u32, u32), title: &str, description: &str) -> Self {
-        let id: String = match clothes {
-            Clothes::Page { id } => id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect(),
-            Clothes::File => "picture".to_owned(),
+    /// Begins a picture.
+    pub(super) fn new(clothes: Clothes<'_>) -> Self {
+        let id = match clothes {
+            Clothes::Page { id, .. } => id,
+            Clothes::File => "picture",
         };
-        let (width, height) = size;
-        // A page has its own margin.
-        let margin = if clothes == Clothes::File { MARGIN } else { 0 };
-        let (all_width, all_height) = (width + 2 * margin, height + 2 * margin);
-        let mut pen = Self { out: String::new(), id };
-        let id = &pen.id;
-        let _ = writeln!(
-            pen.out,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"picture\" role=\"img\" \
-             aria-labelledby=\"{id}-title\" aria-describedby=\"{id}-desc\" width=\"{all_width}\" \
-             height=\"{all_height}\" viewBox=\"-{margin} -{margin} {all_width} {all_height}\">\n<title id=\"{id}-title\">{}</title>\n<desc id=\"{id}-desc\">{}</desc>",
-            xml(title),
-            xml(description)
-        );
-        if clothes == Clothes::File {
-            let _ = write!(pen.out, "<style>\n{COLOURS}{STYLE}</style>\n");
-            let _ = writeln!(
-                pen.out,
-                "<rect class=\"paper\" x=\"-{margin}\" y=\"-{margin}\" width=\"{all_width}\" height=\"{all_height}\"/>"
-            );
-        }
-        pen.patterns();
-        pen
+        let id = id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
+        Self { out: String::new(), id, is_file: clothes == Clothes::File }
     }
 
-    fn patterns(&mut self) {
-        let id = &self.id;
-        let _ = writeln!(
-            self.out,
-            "<defs><pattern id=\"{id}-lines\" width=\"8\" height=\"8\" patternUnits=\"userSpaceOnUse\">\
+    /// The whole picture, of this size in pixels. `title` names it, `description` tells what is to be seen to those who
+    /// cannot.
+    pub(super) fn done(self, (width, height): (u32, u32), title: &str, description: &str) -> String {
+        let Self { out: shapes, id, is_file } = self;
+        // A page has its own margin.
+        let margin = if is_file { MARGIN } else { 0 };
+        let (width, height) = (width + 2 * margin, height + 2 * margin);
+        let style = if is_file {
+            format!(
+                "<style>\n{COLOURS}{STYLE}</style>\n\
+                 <rect class=\"paper\" x=\"-{margin}\" y=\"-{margin}\" width=\"{width}\" height=\"{height}\"/>\n"
+            )
+        } else {
+            String::new()
+        };
+        let (title, description) = (xml(title), xml(description));
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"picture\" role=\"img\" \
+             aria-labelledby=\"{id}-title\" aria-describedby=\"{id}-desc\" width=\"{width}\" height=\"{height}\" \
+             viewBox=\"-{margin} -{margin} {width} {height}\">\n\
+             <title id=\"{id}-title\">{title}</title>\n<desc id=\"{id}-desc\">{description}</desc>\n{style}\
+             <defs><pattern id=\"{id}-lines\" width=\"8\" height=\"8\" patternUnits=\"userSpaceOnUse\">\
              <path class=\"mark\" d=\"M-2 2l4-4M0 8l8-8M6 10l4-4\"/></pattern>\
              <pattern id=\"{id}-dots\" width=\"8\" height=\"8\" patternUnits=\"userSpaceOnUse\">\
-             <circle class=\"dot\" cx=\"4\" cy=\"4\" r=\"1\"/></pattern></defs>"
-        );
+             <circle class=\"dot\" cx=\"4\" cy=\"4\" r=\"1\"/></pattern></defs>\n{shapes}</svg>\n"
+        )
     }
 
     /// Everything up to the matching [`Pen::end`] belongs together. `title` is told where one points at it; may be empty.
@@ -162,12 +159,6 @@ impl Pen {
         let _ =
             writeln!(self.out, "<text class=\"{class}\" x=\"{x}\" y=\"{y}\"{anchor}>{}</text>", xml(text));
     }
-
-    /// The whole picture.
-    pub(super) fn done(mut self) -> String {
-        self.out.push_str("</svg>\n");
-        self.out
-    }
 }
 
 /// As much of `text` as has room in `width` pixels, with `…` for the rest; empty where not even three characters have.
@@ -188,6 +179,22 @@ pub(super) fn fit(text: &str, width: u32) -> String {
         })
         .collect();
     if kept.chars().count() < 3 { String::new() } else { format!("{}…", kept.trim_end()) }
+}
+
+/// `text` in lines of at most `width` pixels, broken between words.
+pub(super) fn wrapped(text: &str, width: u32) -> Vec<String> {
+    let room = usize::try_from(width / CHARACTER).unwrap_or(0);
+    let mut lines: Vec<String> = Vec::new();
+    for word in plain(text).split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= room => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 /// Tenths of a pixel as pixels: `125` is `12.5`.
