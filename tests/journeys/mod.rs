@@ -35,6 +35,8 @@ mod forge_github;
 
 mod rendered;
 
+mod pictures;
+
 mod forge_gitlab;
 
 mod store;

@@ -48,19 +48,25 @@ impl Service {
         let clusters: Vec<String> =
             self.engine().settings().clusters.iter().map(|cluster| cluster.name.clone()).collect();
         let mut n_drawn = 0;
-        let mut part = |section: Section| {
+        let mut parts = Vec::new();
+        for section in Section::ALL {
             let mut rows: Vec<Row<'_>> = Vec::new();
             for pool in shown.pools.iter().filter(|pool| pool.section == section.title()) {
-                let id = format!("packing-{n_drawn}");
-                let pictures = pool.pictures.as_ref().filter(|_| n_drawn < MOST_DRAWN);
-                let packing =
-                    pictures.map(|pictures| picture(&id, |clothes| pictures.packing.svg(clothes, FEW_NODES)));
-                n_drawn += usize::from(packing.is_some());
-                rows.push(row(pool, packing));
+                let mut row = row(pool);
+                if pool.title.is_some() && n_drawn < MOST_DRAWN {
+                    let pictures = self.pictures(&pool.cluster, &pool.pool).await;
+                    let pictures = pictures.context("cannot read what is known")?;
+                    let id = format!("packing-{n_drawn}");
+                    row.packing = pictures
+                        .map(|pictures| picture(&id, |clothes| pictures.packing.svg(clothes, FEW_NODES)));
+                    n_drawn += 1;
+                }
+                rows.push(row);
             }
-            (!rows.is_empty()).then(|| json!({"title": section.title(), "rows": rows}))
-        };
-        let parts: Vec<Value> = Section::ALL.into_iter().filter_map(&mut part).collect();
+            if !rows.is_empty() {
+                parts.push(json!({"title": section.title(), "rows": rows}));
+            }
+        }
         let open = shown.pools.iter().filter(|pool| pool.is_open);
         let view = json!({
             "title": "Slicewright: GPU pools",
@@ -92,6 +98,7 @@ impl Service {
         let Some(shown) = self.pool(cluster, pool).await.context("cannot read what is known")? else {
             return Ok(None);
         };
+        let pictures = self.pictures(cluster, pool).await.context("cannot read what is known")?;
         let view = json!({
             "title": shown.title.clone().unwrap_or_else(|| format!("{cluster}/{pool}")),
             "version": VERSION,
@@ -105,7 +112,7 @@ impl Service {
             "reason": shown.reason,
             "url": shown.url.as_deref().and_then(link),
             "body": shown.body,
-            "pictures": shown.pictures.as_ref().map(drawn),
+            "pictures": pictures.as_ref().map(drawn),
             "summary": shown.summary,
         });
         Ok(Some(render::html(HtmlPage::Pool, &view)?))
@@ -152,7 +159,7 @@ fn drawn(pictures: &Pictures) -> Value {
     })
 }
 
-fn row(pool: &PoolShown, packing: Option<Value>) -> Row<'_> {
+fn row(pool: &PoolShown) -> Row<'_> {
     let part = |name: &str| {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
         name.bytes()
@@ -169,7 +176,7 @@ fn row(pool: &PoolShown, packing: Option<Value>) -> Row<'_> {
         url: pool.url.as_deref().and_then(link),
         page: format!("/pools/{}/{}", part(&pool.cluster), part(&pool.pool)),
         as_of: minute(pool.as_of),
-        packing,
+        packing: None,
         is_open: pool.is_open,
     }
 }

@@ -16,6 +16,9 @@ use crate::store::runs::RunNote;
 /// The pages of pools in the store.
 const POOLS: &str = "pool";
 
+/// Pictures of pools in the store, apart from their pages: whoever lists the pools need not read them.
+const PICTURES: &str = "pictures";
+
 /// Runs that are shown.
 const MOST_RUNS: u32 = 50;
 
@@ -45,9 +48,6 @@ pub struct PoolShown {
     /// The text of the proposal without the evidence, Markdown.
     #[serde(default)]
     pub body: Option<String>,
-    /// Its cards, and the evidence of each workload; `None` without a plan.
-    #[serde(default)]
-    pub pictures: Option<Pictures>,
     /// When it was measured.
     pub as_of: Timestamp,
 }
@@ -106,6 +106,15 @@ impl Service {
         Ok(page.and_then(|page| serde_json::from_str(&page.json).ok()))
     }
 
+    /// The cards of one pool, and the evidence of each workload. `None`: nothing was planned.
+    ///
+    /// # Errors
+    /// When the memory cannot be read.
+    pub async fn pictures(&self, cluster: &str, pool: &str) -> Result<Option<Pictures>, StoreError> {
+        let page = self.store.page(PICTURES, &key(cluster, pool)).await?;
+        Ok(page.and_then(|page| serde_json::from_str::<Option<Pictures>>(&page.json).ok()).flatten())
+    }
+
     async fn pools(&self) -> Result<Vec<PoolShown>, StoreError> {
         let pages = self.store.pages(POOLS).await?;
         // What another version wrote is shown again after the next look.
@@ -144,19 +153,20 @@ impl Service {
         }
         for of in &report.clusters {
             for pool in &of.pools {
-                let pictures = self.engine().pictures(&of.analysis, &pool.pool);
-                let pictures = pictures.unwrap_or_else(|problem| {
+                let shown = shown(of, pool);
+                let key = key(&shown.cluster, &shown.pool);
+                let pictures = self.engine().pictures(&of.analysis, &pool.pool).unwrap_or_else(|problem| {
                     tracing::error!(pool = %pool.pool, "{:#}", anyhow::Error::from(problem));
                     None
                 });
-                let shown = shown(of, pool, pictures);
-                let key = key(&shown.cluster, &shown.pool);
-                let json = serde_json::to_string(&shown).expect("texts and numbers always serialise");
-                self.store.put_page(POOLS, &key, &json, Timestamp::now()).await?;
+                let now = Timestamp::now();
+                self.store.put_page(PICTURES, &key, &json(&pictures), now).await?;
+                self.store.put_page(POOLS, &key, &json(&shown), now).await?;
                 keep.insert(key);
             }
         }
-        self.store.drop_pages(POOLS, &keep).await
+        self.store.drop_pages(POOLS, &keep).await?;
+        self.store.drop_pages(PICTURES, &keep).await
     }
 
     /// What `status` says besides what stands on the forge.
@@ -195,7 +205,11 @@ fn key(cluster: &str, pool: &str) -> String {
     format!("{cluster}/{pool}")
 }
 
-fn shown(cluster: &ClusterReport, pool: &PoolReport, pictures: Option<Pictures>) -> PoolShown {
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("texts and numbers always serialise")
+}
+
+fn shown(cluster: &ClusterReport, pool: &PoolReport) -> PoolShown {
     PoolShown {
         cluster: pool.pool.cluster.clone(),
         pool: pool.pool.pool.clone(),
@@ -208,7 +222,6 @@ fn shown(cluster: &ClusterReport, pool: &PoolReport, pictures: Option<Pictures>)
         url: pool.url.clone(),
         summary: pool.summary.clone(),
         body: pool.proposal.as_ref().map(|proposal| proposal.without_evidence.clone()),
-        pictures,
         as_of: cluster.analysis.at,
     }
 }

@@ -39,7 +39,8 @@ pub(super) fn draw(packing: &Packing, clothes: Clothes<'_>, most: usize) -> Stri
     let rows = &packing.nodes[..packing.nodes.len().min(most)];
     let mut pen = Pen::new(clothes);
     let mut y = 14;
-    for line in wrapped(&format!("{}. {}", packing.model_name, caption(rows)), frame.width) {
+    for line in wrapped(&format!("{}: {}. {}", packing.pool, packing.model_name, caption(rows)), frame.width)
+    {
         pen.text("quiet", Anchor::Start, (0, y), &line);
         y += LINE;
     }

@@ -6,7 +6,7 @@ use slicewright_core::plan::Item;
 use slicewright_core::units::{Mib, counted, thousands};
 use slicewright_core::usage::{DayPeak, WorkloadProfile};
 
-use super::svg::{Anchor, Area, Pattern, Pen, fit, tenths};
+use super::svg::{Anchor, Area, Pattern, Pen, fit, tenths, width};
 use super::{Clothes, Room};
 use crate::render::rows;
 
@@ -14,6 +14,8 @@ use crate::render::rows;
 const LINE: u32 = 16;
 /// A figure on the left of the plot ends so far from it, and a word on its right begins so far from it.
 const OFF: u32 = 8;
+/// Length of the mark before the words of a line.
+const MARK: u32 = 36;
 
 /// Where things are, in pixels.
 struct Frame {
@@ -27,7 +29,7 @@ struct Frame {
 }
 
 const WIDE: Frame =
-    Frame { plot: Area { x: 64, y: 30, width: 640, height: 180 }, width: 920, most_dates: 8, below: false };
+    Frame { plot: Area { x: 64, y: 30, width: 640, height: 180 }, width: 960, most_dates: 8, below: false };
 const NARROW: Frame =
     Frame { plot: Area { x: 56, y: 30, width: 284, height: 150 }, width: 341, most_dates: 4, below: true };
 
@@ -86,7 +88,9 @@ impl History {
         let highest = self.highest();
         let scale = Scale::new(self, frame, highest);
         let mut pen = Pen::new(clothes);
-        pen.text("head", Anchor::Start, (0, 14), "Highest memory a day, MiB");
+        let unit = ": highest memory a day, MiB";
+        let name = fit(&self.workload, frame.width.saturating_sub(width(unit)));
+        pen.text("head", Anchor::Start, (0, 14), &format!("{name}{unit}"));
         scale.draw(&mut pen);
         for (first, days) in self.gaps() {
             draw_gap(&mut pen, &scale, first, days);
@@ -147,34 +151,45 @@ impl History {
     /// The lines of what it gets and of what it needs; the words of these and of the peak, the highest first. Says
     /// where the picture ends.
     fn draw_lines(&self, pen: &mut Pen, scale: &Scale<'_>, highest: Option<DayPeak>) -> u32 {
-        let gets = if self.shared { "usable, shared" } else { "usable" };
-        let mut levels = vec![("usable", self.usable, format!("{} {gets} ({})", self.usable, self.share))];
-        levels.extend(self.need.map(|need| ("need", need, format!("{need} with headroom"))));
-        levels.extend(
-            highest.map(|peak| ("peak", peak.memory, format!("{} peak on {}", peak.memory, peak.day))),
-        );
-        levels.sort_by_key(|(_, memory, _)| std::cmp::Reverse(*memory));
         let (plot, frame) = (scale.frame.plot, scale.frame);
         let (right, axis_end) = (plot.x + plot.width, plot.y + plot.height + 46);
+        let mark = if frame.below { plot.x - MARK - OFF } else { right + OFF };
+        let words = mark + MARK + OFF;
         let mut free_from = if frame.below { axis_end + LINE } else { 0 };
-        for (class, memory, said) in levels {
+        for Level { class, memory, said, of } in self.levels(highest) {
             let y = scale.y(memory);
-            if class != "peak" {
+            let at = if frame.below { free_from } else { (y / 10 + 4).max(free_from) };
+            if class == "peak" {
+                pen.circle(class, ((mark + MARK / 2) * 10, (at - 4) * 10), 4);
+            } else {
                 pen.path(class, &format!("M{} {}H{right}", plot.x, tenths(y)));
+                pen.path(class, &format!("M{mark} {}h{MARK}", at - 4));
             }
-            let (left, words) =
-                if frame.below { (plot.x, free_from) } else { (right + OFF, (y / 10 + 4).max(free_from)) };
-            if frame.below {
-                let (from, at) = (plot.x - 44, words - 4);
-                match class {
-                    "peak" => pen.circle(class, ((from + 18) * 10, at * 10), 4),
-                    _ => pen.path(class, &format!("M{from} {at}h36")),
-                }
+            pen.text("who", Anchor::Start, (words, at), &fit(&said, frame.width - words));
+            free_from = at + LINE;
+            if !of.is_empty() {
+                pen.text("quiet", Anchor::Start, (words, free_from), &fit(of, frame.width - words));
+                free_from += LINE;
             }
-            pen.text("who", Anchor::Start, (left, words), &fit(&said, frame.width - left));
-            free_from = words + LINE;
         }
         axis_end.max(free_from)
+    }
+
+    /// What the words beside the plot are about, the highest first.
+    fn levels(&self, highest: Option<DayPeak>) -> Vec<Level<'_>> {
+        let gets = if self.shared { "usable, shared" } else { "usable" };
+        let said = format!("{} {gets}", self.usable);
+        let mut levels = vec![Level { class: "usable", memory: self.usable, said, of: &self.share }];
+        levels.extend(self.need.map(|need| {
+            let said = format!("{need} with headroom");
+            Level { class: "need", memory: need, said, of: "" }
+        }));
+        levels.extend(highest.map(|peak| {
+            let said = format!("{} peak on {}", peak.memory, peak.day);
+            Level { class: "peak", memory: peak.memory, said, of: "" }
+        }));
+        levels.sort_by_key(|level| std::cmp::Reverse(level.memory));
+        levels
     }
 
     fn described(&self, highest: Option<DayPeak>) -> String {
@@ -195,6 +210,15 @@ impl History {
     }
 }
 
+/// A height with its words.
+struct Level<'a> {
+    class: &'static str,
+    memory: Mib,
+    said: String,
+    /// What it is the memory of; may be empty.
+    of: &'a str,
+}
+
 /// Days without samples: hatched, and told where there is room.
 fn draw_gap(pen: &mut Pen, scale: &Scale<'_>, first: i64, days: i64) {
     let left = scale.edge(first);
@@ -203,7 +227,7 @@ fn draw_gap(pen: &mut Pen, scale: &Scale<'_>, first: i64, days: i64) {
     pen.group("gap", &format!("{days} without samples"));
     pen.pattern(Pattern::Lines, area);
     let said = fit("no samples", area.width);
-    if !said.ends_with('…') {
+    if !said.is_empty() && !said.ends_with('…') {
         pen.text("who", Anchor::Middle, (area.x + area.width / 2, area.y + area.height / 2), &said);
     }
     pen.end();

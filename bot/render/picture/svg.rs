@@ -84,10 +84,11 @@ impl Pen {
         // A page has its own margin.
         let margin = if is_file { MARGIN } else { 0 };
         let (width, height) = (width + 2 * margin, height + 2 * margin);
+        let left = if is_file { format!("-{MARGIN}") } else { "0".to_owned() };
         let style = if is_file {
             format!(
                 "<style>\n{COLOURS}{STYLE}</style>\n\
-                 <rect class=\"paper\" x=\"-{margin}\" y=\"-{margin}\" width=\"{width}\" height=\"{height}\"/>\n"
+                 <rect class=\"paper\" x=\"{left}\" y=\"{left}\" width=\"{width}\" height=\"{height}\"/>\n"
             )
         } else {
             String::new()
@@ -96,7 +97,7 @@ impl Pen {
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"picture\" role=\"img\" \
              aria-labelledby=\"{id}-title\" aria-describedby=\"{id}-desc\" width=\"{width}\" height=\"{height}\" \
-             viewBox=\"-{margin} -{margin} {width} {height}\">\n\
+             viewBox=\"{left} {left} {width} {height}\">\n\
              <title id=\"{id}-title\">{title}</title>\n<desc id=\"{id}-desc\">{description}</desc>\n{style}\
              <defs><pattern id=\"{id}-lines\" width=\"8\" height=\"8\" patternUnits=\"userSpaceOnUse\">\
              <path class=\"mark\" d=\"M-2 2l4-4M0 8l8-8M6 10l4-4\"/></pattern>\
@@ -161,24 +162,37 @@ impl Pen {
     }
 }
 
+/// Pixels that `text` takes at most, in the small size.
+pub(super) fn width(text: &str) -> u32 {
+    CHARACTER * u32::try_from(cells(text)).unwrap_or(u32::MAX / CHARACTER)
+}
+
 /// As much of `text` as has room in `width` pixels, with `…` for the rest; empty where not even three characters have.
 pub(super) fn fit(text: &str, width: u32) -> String {
     let text = plain(text);
     let room = usize::try_from(width / CHARACTER).unwrap_or(0);
-    let cells = |c: char| if c.is_ascii() { 1 } else { 2 };
-    if text.chars().map(cells).sum::<usize>() <= room {
+    if cells(&text) <= room {
         return text;
     }
     let mut left = room.saturating_sub(1);
     let kept: String = text
         .chars()
         .take_while(|c| {
-            let fits = left >= cells(*c);
-            left = left.saturating_sub(cells(*c));
+            let fits = left >= cell(*c);
+            left = left.saturating_sub(cell(*c));
             fits
         })
         .collect();
     if kept.chars().count() < 3 { String::new() } else { format!("{}…", kept.trim_end()) }
+}
+
+/// How many characters of the Latin script take as much room.
+fn cells(text: &str) -> usize {
+    text.chars().map(cell).sum()
+}
+
+fn cell(c: char) -> usize {
+    if c.is_ascii() || c == '…' { 1 } else { 2 }
 }
 
 /// `text` in lines of at most `width` pixels, broken between words.
@@ -187,7 +201,7 @@ pub(super) fn wrapped(text: &str, width: u32) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in plain(text).split(' ') {
         match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= room => {
+            Some(line) if cells(line) + 1 + cells(word) <= room => {
                 line.push(' ');
                 line.push_str(word);
             }
