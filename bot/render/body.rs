@@ -36,6 +36,7 @@ const SECTIONS: &[Section] = &[
     section("rollback.md", "the way back", Some(10)),
     section("side-effects.md", "side effects", Some(8)),
     section("nodes.md", "nodes before and after", Some(4)),
+    section("layout.md", "cards to scale", Some(0)),
     section("kept.md", "what stays as it is", Some(3)),
     section("data.md", "data quality", Some(7)),
     section("evidence.md", "evidence", Some(1)),
@@ -53,10 +54,11 @@ pub(super) fn body(view: &View<'_>) -> Result<Rendered, RenderError> {
         texts.push((section, templates.fill(section.template, &page)?));
     }
     page.evidence.clear();
-    let mut without_evidence = Vec::new();
+    page.layout.clear();
+    let mut for_page = Vec::new();
     for (section, text) in &texts {
-        let again = section.template == "evidence.md";
-        without_evidence
+        let again = ["evidence.md", "layout.md"].contains(&section.template);
+        for_page
             .push((*section, if again { templates.fill(section.template, &page)? } else { text.clone() }));
     }
     let dropped = over(&texts, view.dialect.budget() - RESERVED);
@@ -75,7 +77,7 @@ pub(super) fn body(view: &View<'_>) -> Result<Rendered, RenderError> {
     Ok(Rendered {
         title: page::title(view.plan),
         body,
-        without_evidence: plain_money(&join(&without_evidence)),
+        for_page: plain_money(&join(&for_page)),
         draft: !page::draft(view).is_empty(),
     })
 }

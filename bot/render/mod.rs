@@ -33,6 +33,7 @@ use jiff::Timestamp;
 pub use picture::{Bar, Clothes, History, NodeRow, Packing, Piece, PieceKind, Room};
 pub use reply::Reply;
 use serde::{Deserialize, Serialize};
+use slicewright_core::catalog::GpuModel;
 use slicewright_core::fit::{FitReport, Reason};
 use slicewright_core::ids::{PoolId, WorkloadId};
 use slicewright_core::plan::pool::Pool;
@@ -46,6 +47,8 @@ use slicewright_core::usage::{DataQuality, WorkloadProfile};
 pub struct View<'a> {
     /// The plan.
     pub plan: &'a Plan,
+    /// Model of the pool's cards. `None`: not in the catalog.
+    pub model: Option<&'a GpuModel>,
     /// What the workloads were measured to use.
     pub profiles: &'a BTreeMap<WorkloadId, WorkloadProfile>,
     /// What the commit changes, and what it leaves to people.
@@ -152,9 +155,8 @@ pub struct Rendered {
     pub title: String,
     /// Markdown, at most [`Dialect::budget`] bytes.
     pub body: String,
-    /// The same for a page that shows the evidence of each workload itself, without any limit and as no forge has to be
-    /// told.
-    pub without_evidence: String,
+    /// The same for a page that draws the cards and shows the evidence of each workload itself; without any limit.
+    pub for_page: String,
     /// It waits for people: changes by hand are needed, or the evidence is thin.
     pub draft: bool,
 }

@@ -35,6 +35,7 @@ templates![
     "rollback.md",
     "side-effects.md",
     "nodes.md",
+    "layout.md",
     "kept.md",
     "data.md",
     "evidence.md",

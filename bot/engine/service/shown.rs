@@ -45,7 +45,7 @@ pub struct PoolShown {
     pub url: Option<String>,
     /// The plan, or why there is none, in a few lines.
     pub summary: String,
-    /// The text of the proposal without the evidence, Markdown.
+    /// The text of the proposal without the cards and the evidence, Markdown.
     #[serde(default)]
     pub body: Option<String>,
     /// When it was measured.
@@ -221,7 +221,7 @@ fn shown(cluster: &ClusterReport, pool: &PoolReport) -> PoolShown {
         cards_freed: pool.cards_freed,
         url: pool.url.clone(),
         summary: pool.summary.clone(),
-        body: pool.proposal.as_ref().map(|proposal| proposal.without_evidence.clone()),
+        body: pool.proposal.as_ref().map(|proposal| proposal.for_page.clone()),
         as_of: cluster.analysis.at,
     }
 }

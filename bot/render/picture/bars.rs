@@ -233,7 +233,7 @@ fn n_lines(row: &NodeRow) -> usize {
 }
 
 /// What is not drawn of a node, and the nodes like it.
-fn more(row: &NodeRow) -> Option<String> {
+pub(super) fn more(row: &NodeRow) -> Option<String> {
     let said = [(row.n_more_cards, "more GPU", "here"), (row.n_alike, "more node", "like this")];
     let said = said.iter().filter(|(n, ..)| *n > 0);
     let said: Vec<String> =

@@ -12,10 +12,14 @@ mod bars;
 
 mod history;
 
+mod text;
+
 #[cfg(test)]
 mod tests;
 
 pub use history::History;
+pub(super) use text::diagram;
+
 pub use packing::{Bar, NodeRow, Packing, Piece, PieceKind};
 
 /// Where a picture is looked at. The drawing is the same.

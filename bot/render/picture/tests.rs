@@ -73,6 +73,27 @@ fn a_history_day_by_day() {
 }
 
 #[test]
+fn cards_to_scale_where_no_picture_can_be() {
+    let mut sample = cut();
+    let drawn = |sample: &Sample| diagram(&Packing::of(&sample.plan, Some(&model())));
+    insta::assert_snapshot!(drawn(&sample), @r"
+    dc1-gpu-07
+      then   GPU 1        |2g.10gb        |2g.10gb        |2g.10gb        |not cut        |
+                          |embed-svc      |classify-svc   |free           |               |
+    ");
+    // Today's are drawn where they are divided.
+    sample.plan.nodes[0].before = sample.plan.nodes[0].after.clone();
+    sample.plan.nodes[0].after.push(CardUse::Idle);
+    assert!(drawn(&sample).contains("  today  GPU 1        |2g.10gb        |"), "{}", drawn(&sample));
+    sample.plan.nodes[0].after.extend([CardUse::Idle, CardUse::Idle]);
+    let said = drawn(&sample);
+    assert!(said.contains("  then   GPU 2 to 4   |idle "), "{said}");
+    assert_eq!(said.lines().map(|line| line.chars().count()).collect::<Vec<_>>(), [10, 87, 87, 87, 87, 87]);
+    sample.plan.nodes[0].after = vec![CardUse::Idle];
+    assert_eq!(drawn(&sample), "");
+}
+
+#[test]
 fn nothing_measured_is_no_picture() {
     let sample = mig();
     let item = &sample.plan.items[0];
