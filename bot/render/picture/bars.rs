@@ -3,7 +3,7 @@
 use slicewright_core::units::counted;
 
 use super::packing::{Bar, NodeRow, Packing, Piece, PieceKind};
-use super::svg::{Anchor, Area, Pattern, Pen, fit, wrapped};
+use super::svg::{Anchor, Area, Pattern, Pen, Weight, fit, wrapped};
 use super::{Clothes, Room};
 
 /// Height of a bar, with two lines of words, and from one bar to the next, in pixels.
@@ -88,12 +88,12 @@ fn caption(rows: &[NodeRow]) -> String {
 fn draw_row(pen: &mut Pen, frame: &Frame, row: &NodeRow, y: u32) -> u32 {
     pen.group("node", "");
     let mut y = y + 12;
-    pen.text("name", Anchor::Start, (0, y), &fit(&row.name, frame.length));
+    pen.text("name", Anchor::Start, (0, y), &fit(&row.name, frame.length, Weight::Bold));
     if frame.stacked {
         y += LINE;
     }
     let beside = if frame.stacked { 0 } else { frame.left[1] };
-    pen.text("quiet", Anchor::Start, (beside, y), &fit(&row.what, frame.length));
+    pen.text("quiet", Anchor::Start, (beside, y), &fit(&row.what, frame.length, Weight::Plain));
     let top = y + 10;
     let mut end = top;
     let sides = [("today", Some(&row.before)), ("then", row.after.as_ref())];
@@ -121,7 +121,7 @@ fn draw_row(pen: &mut Pen, frame: &Frame, row: &NodeRow, y: u32) -> u32 {
         end = end.max(at + u32::try_from(cards.len()).unwrap_or(u32::MAX) * STEP);
     }
     if let Some(more) = more(row) {
-        pen.text("quiet", Anchor::Start, (frame.left[0], end + 10), &fit(&more, frame.length));
+        pen.text("quiet", Anchor::Start, (frame.left[0], end + 10), &fit(&more, frame.length, Weight::Plain));
         end += LINE;
     }
     pen.end();
@@ -164,10 +164,10 @@ fn draw_piece(pen: &mut Pen, piece: &Piece, area: Area) {
     };
     match holder(piece, room) {
         Some(who) => {
-            line("what", 14, fit(&piece.label, room));
+            line("what", 14, fit(&piece.label, room, Weight::Bold));
             line("who", 28, who);
         }
-        None => line("what", 21, fit(&piece.label, room)),
+        None => line("what", 21, fit(&piece.label, room, Weight::Bold)),
     }
     pen.end();
 }
@@ -191,8 +191,8 @@ fn holder(piece: &Piece, room: u32) -> Option<String> {
     match (&piece.workload, piece.kind) {
         (Some(workload), _) => {
             let (full, name) = (workload.to_string(), &workload.name);
-            let all = fit(&full, room);
-            Some(if all.ends_with('…') || all.is_empty() { fit(name, room) } else { all })
+            let all = fit(&full, room, Weight::Plain);
+            Some(if all.ends_with('…') || all.is_empty() { fit(name, room, Weight::Plain) } else { all })
         }
         (None, PieceKind::Slice | PieceKind::Turn | PieceKind::Client) => Some("free".to_owned()),
         (None, _) => None,

@@ -6,7 +6,7 @@ use slicewright_core::plan::Item;
 use slicewright_core::units::{Mib, counted, thousands};
 use slicewright_core::usage::{DayPeak, WorkloadProfile};
 
-use super::svg::{Anchor, Area, Pattern, Pen, fit, tenths, width};
+use super::svg::{Anchor, Area, Pattern, Pen, Weight, fit, tenths, width};
 use super::{Clothes, Room};
 use crate::render::rows;
 
@@ -89,7 +89,7 @@ impl History {
         let scale = Scale::new(self, frame, highest);
         let mut pen = Pen::new(clothes);
         let unit = ": highest memory a day, MiB";
-        let name = fit(&self.workload, frame.width.saturating_sub(width(unit)));
+        let name = fit(&self.workload, frame.width.saturating_sub(width(unit, Weight::Bold)), Weight::Bold);
         pen.text("head", Anchor::Start, (0, 14), &format!("{name}{unit}"));
         scale.draw(&mut pen);
         for (first, days) in self.gaps() {
@@ -165,10 +165,15 @@ impl History {
                 pen.path(class, &format!("M{} {}H{right}", plot.x, tenths(y)));
                 pen.path(class, &format!("M{mark} {}h{MARK}", at - 4));
             }
-            pen.text("who", Anchor::Start, (words, at), &fit(&said, frame.width - words));
+            pen.text("who", Anchor::Start, (words, at), &fit(&said, frame.width - words, Weight::Plain));
             free_from = at + LINE;
             if !of.is_empty() {
-                pen.text("quiet", Anchor::Start, (words, free_from), &fit(of, frame.width - words));
+                pen.text(
+                    "quiet",
+                    Anchor::Start,
+                    (words, free_from),
+                    &fit(of, frame.width - words, Weight::Plain),
+                );
                 free_from += LINE;
             }
         }
@@ -226,7 +231,7 @@ fn draw_gap(pen: &mut Pen, scale: &Scale<'_>, first: i64, days: i64) {
     let days = counted(usize::try_from(days).unwrap_or(0), "day");
     pen.group("gap", &format!("{days} without samples"));
     pen.pattern(Pattern::Lines, area);
-    let said = fit("no samples", area.width);
+    let said = fit("no samples", area.width, Weight::Plain);
     if !said.is_empty() && !said.ends_with('…') {
         pen.text("who", Anchor::Middle, (area.x + area.width / 2, area.y + area.height / 2), &said);
     }

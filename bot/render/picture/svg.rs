@@ -15,9 +15,24 @@ const COLOURS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/templat
 /// Longest text in a picture, in characters: descriptions of whole nodes are the longest.
 const LONGEST: usize = 4_000;
 
-/// Pixels that a character of the small text takes at most, on average; wide scripts take twice as much.
-/// Were it doubled, names would be cut that have room; halved, they would run into their neighbours.
-const CHARACTER: u32 = 7;
+/// How heavy words are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Weight {
+    Plain,
+    Bold,
+}
+
+impl Weight {
+    /// Pixels that a character takes at most, on average, in the widest of the usual fonts (DejaVu Sans, 12 and 13 pixels
+    /// high); wide scripts take twice as much. Were it doubled, names would be cut that have room; halved, they would run
+    /// into their neighbours.
+    fn character(self) -> u32 {
+        match self {
+            Self::Plain => 7,
+            Self::Bold => 8,
+        }
+    }
+}
 
 /// Around a picture that is a file, in pixels.
 const MARGIN: u32 = 12;
@@ -162,15 +177,15 @@ impl Pen {
     }
 }
 
-/// Pixels that `text` takes at most, in the small size.
-pub(super) fn width(text: &str) -> u32 {
-    CHARACTER * u32::try_from(cells(text)).unwrap_or(u32::MAX / CHARACTER)
+/// Pixels that `text` takes at most.
+pub(super) fn width(text: &str, weight: Weight) -> u32 {
+    u32::try_from(cells(text)).unwrap_or(u32::MAX).saturating_mul(weight.character())
 }
 
 /// As much of `text` as has room in `width` pixels, with `…` for the rest; empty where not even three characters have.
-pub(super) fn fit(text: &str, width: u32) -> String {
+pub(super) fn fit(text: &str, width: u32, weight: Weight) -> String {
     let text = plain(text);
-    let room = usize::try_from(width / CHARACTER).unwrap_or(0);
+    let room = usize::try_from(width / weight.character()).unwrap_or(0);
     if cells(&text) <= room {
         return text;
     }
@@ -195,9 +210,9 @@ fn cell(c: char) -> usize {
     if c.is_ascii() || c == '…' { 1 } else { 2 }
 }
 
-/// `text` in lines of at most `width` pixels, broken between words.
+/// `text`, plain, in lines of at most `width` pixels, broken between words.
 pub(super) fn wrapped(text: &str, width: u32) -> Vec<String> {
-    let room = usize::try_from(width / CHARACTER).unwrap_or(0);
+    let room = usize::try_from(width / Weight::Plain.character()).unwrap_or(0);
     let mut lines: Vec<String> = Vec::new();
     for word in plain(text).split(' ') {
         match lines.last_mut() {

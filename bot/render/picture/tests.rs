@@ -4,7 +4,7 @@ use slicewright_core::catalog::GpuModel;
 use slicewright_core::ids::WorkloadId;
 use slicewright_core::plan::{CardUse, PluginSharing, SliceUse};
 
-use super::svg::{fit, wrapped};
+use super::svg::{Weight, fit, wrapped};
 use super::*;
 use crate::render::sample::{Sample, mig, time_slicing};
 use crate::render::tests::snapshot;
@@ -121,12 +121,15 @@ fn a_window_of_one_day_and_a_peak_of_nothing_are_drawn() {
 
 #[test]
 fn words_are_cut_to_their_room_and_not_between() {
-    let check = |text: &str, width: u32, expected: &str| assert_eq!(fit(text, width), expected);
+    let check =
+        |text: &str, width: u32, expected: &str| assert_eq!(fit(text, width, Weight::Plain), expected);
     check("search/embed-svc", 112, "search/embed-svc");
     check("search/embed-svc", 70, "search/em…");
     check("search/embed-svc", 21, "");
     check("日本語の名前", 84, "日本語の名前");
     check("日本語の名前", 70, "日本語の…");
+    assert_eq!(fit("time slice 1/4", 112, Weight::Bold), "time slice 1/4");
+    assert_eq!(fit("time slice 1/4", 111, Weight::Bold), "time slice 1…");
     assert_eq!(wrapped("one two  three", 56), ["one two", "three"]);
     assert_eq!(wrapped("unbreakable", 7), ["unbreakable"]);
 }
