@@ -351,8 +351,22 @@ fn a_large_pool_is_drawn_by_nodes_that_stand_for_others() {
     assert!(pictures[0].len() < 200_000, "{} bytes", pictures[0].len());
     let few = &seen(&pictures)[1];
     assert_eq!(few["nodes"].as_array().unwrap().len(), 2);
-    let rest: u32 = packing.nodes[2..].iter().map(|row| 1 + row.n_alike).sum();
+    let names: Vec<&Value> = few["nodes"].as_array().unwrap().iter().map(|node| &node["name"]).collect();
+    assert_eq!(names, ["n-000", "n-002"], "those that change");
+    let hidden = packing.nodes.iter().filter(|row| !["n-000", "n-002"].contains(&row.name.as_str()));
+    let rest: u32 = hidden.map(|row| 1 + row.n_alike).sum();
     assert!(few["texts"].to_string().contains(&format!("and {rest} more nodes")), "{}", few["texts"]);
+
+    // Of nodes that stay as they are one of each kind is enough.
+    let before: Vec<CardUse> = (0..8).map(held).collect();
+    let mut few = plan.clone();
+    few.nodes.truncate(2);
+    few.nodes.extend(
+        (0..30).map(|n| node(&format!("o-{n}"), NodeFate::Untouched, before.clone(), before.clone())),
+    );
+    let packing = Packing::of(&few, Some(demo.model(&plan.model)));
+    let rows: Vec<(&str, u32)> = packing.nodes.iter().map(|row| (row.name.as_str(), row.n_alike)).collect();
+    assert_eq!(rows, [("n-000", 0), ("n-001", 30)]);
 
     // Each node another layout: one shape each.
     for (n, node) in (0_u32..).zip(&mut plan.nodes) {

@@ -30,16 +30,16 @@ const NARROW: Frame = Frame { left: [52, 52], length: 288, width: 341, stacked: 
 
 const TITLES: [&str; 2] = ["Today", "With this change"];
 
-/// Draws the first `most` nodes.
+/// Draws at most so many nodes, those that change first.
 pub(super) fn draw(packing: &Packing, clothes: Clothes<'_>, most: usize) -> String {
     let frame = match clothes.room() {
         Room::Wide => &WIDE,
         Room::Narrow => &NARROW,
     };
-    let rows = &packing.nodes[..packing.nodes.len().min(most)];
+    let (rows, hidden) = chosen(packing, most);
     let mut pen = Pen::new(clothes);
     let mut y = 14;
-    for line in wrapped(&format!("{}: {}. {}", packing.pool, packing.model_name, caption(rows)), frame.width)
+    for line in wrapped(&format!("{}: {}. {}", packing.pool, packing.model_name, caption(&rows)), frame.width)
     {
         pen.text("quiet", Anchor::Start, (0, y), &line);
         y += LINE;
@@ -50,29 +50,40 @@ pub(super) fn draw(packing: &Packing, clothes: Clothes<'_>, most: usize) -> Stri
         }
         y += 6 + LINE;
     }
-    for row in rows {
+    for row in &rows {
         y = draw_row(&mut pen, frame, row, y) + BETWEEN;
     }
-    let rest = rest(packing, rows.len());
+    let rest = rest(packing, &hidden);
     if let Some(rest) = &rest {
         pen.text("quiet", Anchor::Start, (0, y), rest);
         y += LINE;
     }
-    let said: Vec<String> = rows.iter().map(described).chain(rest).collect();
+    let said: Vec<String> = rows.iter().copied().map(described).chain(rest).collect();
     let title = format!("GPUs of {}, before and after", packing.pool);
     pen.done((frame.width, y), &title, &format!("{}.", said.join(". ")))
 }
 
-/// The nodes that are not drawn when `n` rows are.
-fn rest(packing: &Packing, n: usize) -> Option<String> {
-    let hidden = packing.nodes[n..].iter().fold(packing.n_others, |n, row| n + 1 + row.n_alike);
-    let other = if n < packing.nodes.len() { "" } else { ", divided in other ways" };
-    (hidden > 0).then(|| format!("and {}{other}", counted(hidden as usize, "more node")))
+/// The nodes to draw and the others, both in the order of the plan.
+fn chosen(packing: &Packing, most: usize) -> (Vec<&NodeRow>, Vec<&NodeRow>) {
+    let mut order: Vec<usize> = (0..packing.nodes.len()).collect();
+    order.sort_by_key(|n| packing.nodes[*n].after.is_none());
+    order.truncate(most);
+    let numbered = packing.nodes.iter().enumerate();
+    let (shown, hidden): (Vec<_>, Vec<_>) = numbered.partition(|(n, _)| order.contains(n));
+    let rows = |numbered: Vec<(usize, _)>| numbered.into_iter().map(|(_, row)| row).collect();
+    (rows(shown), rows(hidden))
+}
+
+/// How many nodes are not drawn.
+fn rest(packing: &Packing, hidden: &[&NodeRow]) -> Option<String> {
+    let n = hidden.iter().fold(packing.n_others, |n, row| n + 1 + row.n_alike);
+    let other = if hidden.is_empty() { ", divided in other ways" } else { "" };
+    (n > 0).then(|| format!("and {}{other}", counted(n as usize, "more node")))
 }
 
 /// What a bar and the widths in it mean.
-fn caption(rows: &[NodeRow]) -> String {
-    let any = |is: &dyn Fn(&Bar) -> bool| rows.iter().flat_map(bars).any(is);
+fn caption(rows: &[&NodeRow]) -> String {
+    let any = |is: &dyn Fn(&Bar) -> bool| rows.iter().copied().flat_map(bars).any(is);
     let has = |kind: PieceKind| any(&|bar| bar.pieces.iter().any(|piece| piece.kind == kind));
     let said = [
         (has(PieceKind::Slice), "a slice is as wide as its share of the GPU's memory"),

@@ -118,22 +118,22 @@ impl Packing {
         Self { pool: plan.pool.to_string(), model_name: plan.model_name.clone(), nodes, n_others }
     }
 
-    /// Draws the first `most` of the nodes, and says how many others there are.
+    /// Draws at most so many of the nodes, those that change first, and says how many others there are.
     #[must_use]
     pub fn svg(&self, clothes: Clothes<'_>, most: usize) -> String {
         bars::draw(self, clothes, most)
     }
 }
 
-/// Places of the rows to draw, ascending: one of each shape first, those that change before those that stay, then
-/// others in their order.
+/// Places of the rows to draw, ascending: one of each shape, those that change before those that stay; then others that
+/// change, in their order.
 fn choose(rows: &[NodeRow]) -> Vec<usize> {
     let mut firsts: BTreeMap<Shape<'_>, usize> = BTreeMap::new();
     for (n, row) in rows.iter().enumerate() {
         firsts.entry(shape(row)).or_insert(n);
     }
     let is_first = |n: &usize| firsts.get(&shape(&rows[*n])) == Some(n);
-    let mut order: Vec<usize> = (0..rows.len()).collect();
+    let mut order: Vec<usize> = (0..rows.len()).filter(|n| is_first(n) || rows[*n].after.is_some()).collect();
     order.sort_by_cached_key(|n| (!is_first(n), rows[*n].after.is_none(), *n));
     order.truncate(MOST_NODES);
     order.sort_unstable();
