@@ -109,27 +109,24 @@ fn draw_row(pen: &mut Pen, frame: &Frame, row: &NodeRow, y: u32) -> u32 {
     let mut end = top;
     let sides = [("today", Some(&row.before)), ("then", row.after.as_ref())];
     for ((side, cards), (left, title)) in sides.into_iter().zip(frame.left.into_iter().zip(TITLES)) {
-        let mut at = if frame.stacked { end } else { top };
-        let same = if cards.is_none() { ": the same" } else { "" };
+        let mut at = top;
         if frame.stacked {
-            pen.text("head", Anchor::Start, (left, at + 12), &format!("{title}{same}"));
-            at += LINE;
+            pen.text("head", Anchor::Start, (left, end + 12), title);
+            at = end + LINE;
         }
-        let Some(cards) = cards else {
-            if !frame.stacked {
-                pen.text("quiet", Anchor::Start, (left, at + 21), "the same");
+        match cards {
+            Some(cards) => {
+                if frame.stacked || side == "today" {
+                    draw_numbers(pen, cards.len(), at);
+                }
+                draw_bars(pen, frame, side, cards, (left, at));
+                end = end.max(at + u32::try_from(cards.len()).unwrap_or(u32::MAX) * STEP);
             }
-            end = end.max(at);
-            continue;
-        };
-        if frame.stacked || side == "today" {
-            let ys = (at..).step_by(STEP as usize);
-            for (n, y) in (1..=if frame.stacked { cards.len() } else { n_lines(row) }).zip(ys) {
-                pen.text("quiet", Anchor::Start, (0, y + 21), &format!("GPU {n}"));
+            None => {
+                pen.text("quiet", Anchor::Start, (left, at + 14), "the same");
+                end = end.max(at + LINE);
             }
         }
-        draw_bars(pen, frame, side, cards, (left, at));
-        end = end.max(at + u32::try_from(cards.len()).unwrap_or(u32::MAX) * STEP);
     }
     if let Some(more) = more(row) {
         pen.text("quiet", Anchor::Start, (frame.left[0], end + 10), &fit(&more, frame.length, Weight::Plain));
@@ -137,6 +134,13 @@ fn draw_row(pen: &mut Pen, frame: &Frame, row: &NodeRow, y: u32) -> u32 {
     }
     pen.end();
     end
+}
+
+/// `GPU 1` and so on, each before its bar.
+fn draw_numbers(pen: &mut Pen, n_cards: usize, top: u32) {
+    for (n, y) in (1..=n_cards).zip((top..).step_by(STEP as usize)) {
+        pen.text("quiet", Anchor::Start, (0, y + 21), &format!("GPU {n}"));
+    }
 }
 
 fn draw_bars(pen: &mut Pen, frame: &Frame, side: &str, bars: &[Bar], (x, top): (u32, u32)) {
@@ -237,10 +241,6 @@ fn described(row: &NodeRow) -> String {
 
 fn bars(row: &NodeRow) -> impl Iterator<Item = &Bar> {
     row.before.iter().chain(row.after.iter().flatten())
-}
-
-fn n_lines(row: &NodeRow) -> usize {
-    row.before.len().max(row.after.as_ref().map_or(0, Vec::len))
 }
 
 /// What is not drawn of a node, and the nodes like it.
