@@ -155,6 +155,9 @@ pub struct ProposeArgs {
     /// How to show the result.
     #[arg(short, long, value_enum, default_value_t)]
     pub output: Output,
+    /// Draw the cards of each plan before and after, and each workload's memory day by day, as SVG below this folder.
+    #[arg(long, value_name = "FOLDER")]
+    pub pictures: Option<PathBuf>,
     /// When to fail.
     #[arg(long, value_enum, default_value_t)]
     pub fail_on: FailOn,
@@ -194,6 +197,9 @@ pub struct ReplayArgs {
     /// How to show the result.
     #[arg(short, long, value_enum, default_value_t)]
     pub output: Output,
+    /// Draw the cards of each plan before and after, and each workload's memory day by day, as SVG below this folder.
+    #[arg(long, value_name = "FOLDER")]
+    pub pictures: Option<PathBuf>,
     /// When to fail.
     #[arg(long, value_enum, default_value_t)]
     pub fail_on: FailOn,

@@ -8,7 +8,7 @@ use super::DONE;
 use super::args::{DemoArgs, Output};
 use super::out::Out;
 use super::progress::Bar;
-use super::propose::show;
+use super::propose::{draw, show};
 use crate::engine::Engine;
 use crate::engine::propose::{Report, Wishes};
 use crate::engine::recording::Recording;
@@ -36,6 +36,8 @@ pub(super) async fn run(args: &DemoArgs, out: &mut Out) -> anyhow::Result<u8> {
     let wishes = Wishes { cluster: Some(name.clone()), pool: None, dry_run: false };
     let report = engine.propose(&inputs, &wishes, &Bar::silent()).await?;
     show(&report, Output::Text, false, out)?;
+    let pictures = args.folder.join("pictures");
+    draw(&engine, &report, Some(&pictures))?;
     for line in epilogue(&report, &args.folder, &repository) {
         out.line(&line)?;
     }
@@ -72,6 +74,9 @@ fn epilogue(report: &Report, folder: &Path, repository: &Path) -> Vec<String> {
     for (branch, path) in &opened {
         lines.push(format!("  less {}", path.display()));
         lines.push(format!("  git -C {} diff main {branch}", repository.display()));
+        let packing = folder.join("pictures").join(branch).join("packing.svg");
+        lines
+            .push(format!("  {} in a browser, and the memory of its workloads beside it", packing.display()));
     }
     lines.push(format!(
         "Everything is in {}/; nothing outside it was written and nothing was asked of any server.",

@@ -1,5 +1,8 @@
 //! `slicewright propose`, and how its result is shown.
 
+use std::path::Path;
+
+use anyhow::Context as _;
 use slicewright_core::review::lifecycle::Action;
 
 use super::args::{FailOn, Output, ProposeArgs};
@@ -20,6 +23,7 @@ pub(super) async fn run(args: &ProposeArgs, out: &mut Out) -> anyhow::Result<u8>
     let report = engine.propose(&inputs, &wishes, &bar).await?;
     bar.done();
     show(&report, args.output, args.dry_run, out)?;
+    draw(&engine, &report, args.pictures.as_deref())?;
     Ok(exit_code(&report, args.fail_on))
 }
 
@@ -62,6 +66,24 @@ pub(super) fn show(report: &Report, output: Output, dry_run: bool, out: &mut Out
             Ok(())
         }
     }
+}
+
+/// Writes the pictures of every plan below `folder`, where one is named: `<branch>/packing.svg`.
+pub(super) fn draw(engine: &Engine, report: &Report, folder: Option<&Path>) -> anyhow::Result<()> {
+    let Some(folder) = folder else { return Ok(()) };
+    for cluster in &report.clusters {
+        for pool in &cluster.pools {
+            let Some(pictures) = engine.pictures(&cluster.analysis, &pool.pool)? else { continue };
+            let folder = folder.join(&pool.branch);
+            std::fs::create_dir_all(&folder)
+                .with_context(|| format!("cannot make `{}`", folder.display()))?;
+            for (name, svg) in pictures.files() {
+                let path = folder.join(name);
+                std::fs::write(&path, svg).with_context(|| format!("cannot write `{}`", path.display()))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn show_cluster(cluster: &ClusterReport, dry_run: bool, out: &mut Out) -> anyhow::Result<()> {

@@ -3,7 +3,7 @@
 use super::args::ReplayArgs;
 use super::out::Out;
 use super::progress::Bar;
-use super::propose::{exit_code, show};
+use super::propose::{draw, exit_code, show};
 use crate::engine::Engine;
 use crate::engine::propose::Wishes;
 
@@ -14,5 +14,6 @@ pub(super) async fn run(args: &ReplayArgs, out: &mut Out) -> anyhow::Result<u8> 
     let wishes = Wishes { cluster: args.cluster.clone(), pool: args.pool.clone(), dry_run: true };
     let report = engine.propose(&inputs, &wishes, &Bar::silent()).await?;
     show(&report, args.output, true, out)?;
+    draw(&engine, &report, args.pictures.as_deref())?;
     Ok(exit_code(&report, args.fail_on))
 }

@@ -28,6 +28,8 @@ mod configuration;
 
 pub mod explain;
 
+pub mod pictures;
+
 pub mod doctor;
 
 use std::collections::BTreeMap;

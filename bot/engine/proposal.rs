@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use slicewright_core::catalog::Catalog;
 use slicewright_core::fit::FitReport;
 use slicewright_core::plan::Plan;
 use slicewright_core::review::codeowners::{self, CodeOwners};
@@ -20,6 +21,8 @@ pub struct Proposal {
     pub title: String,
     /// Its text, without the hidden block.
     pub body: String,
+    /// The same for a page that draws the cards and shows the evidence of each workload itself.
+    pub(super) for_page: String,
     /// It waits for people: changes by hand are needed, or the evidence is thin.
     pub draft: bool,
     /// The same in a few lines for a terminal.
@@ -35,6 +38,7 @@ pub struct Proposal {
 /// The change and the text about it.
 pub(super) fn write(
     analysis: &Analysis,
+    catalog: &Catalog,
     plan: &Plan,
     branch: &str,
     base_branch: &str,
@@ -46,6 +50,7 @@ pub(super) fn write(
     let queries = queries(analysis, plan);
     let view = render::View {
         plan,
+        model: catalog.find(&plan.model),
         profiles: &analysis.measured.profiles,
         changes: &summary,
         quality: &analysis.measured.data_quality,
@@ -62,6 +67,7 @@ pub(super) fn write(
     Ok(Proposal {
         title: rendered.title,
         body: rendered.body,
+        for_page: rendered.for_page,
         draft: rendered.draft,
         terminal,
         message,

@@ -305,7 +305,9 @@ impl Engine {
         let (analysis, found) = (run.analysis, at.found);
         let pool = &at.settings.id;
         let proposal = plan_of(outcome)
-            .map(|plan| write(analysis, plan, at.branch, run.base_branch, run.dialect, run.handle))
+            .map(|plan| {
+                write(analysis, self.catalog(), plan, at.branch, run.base_branch, run.dialect, run.handle)
+            })
             .transpose()
             .context("cannot write the text about the change")?;
         let known = noted(found);

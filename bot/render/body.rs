@@ -36,6 +36,7 @@ const SECTIONS: &[Section] = &[
     section("rollback.md", "the way back", Some(10)),
     section("side-effects.md", "side effects", Some(8)),
     section("nodes.md", "nodes before and after", Some(4)),
+    section("layout.md", "cards to scale", Some(0)),
     section("kept.md", "what stays as it is", Some(3)),
     section("data.md", "data quality", Some(7)),
     section("evidence.md", "evidence", Some(1)),
@@ -52,6 +53,14 @@ pub(super) fn body(view: &View<'_>) -> Result<Rendered, RenderError> {
     for section in SECTIONS {
         texts.push((section, templates.fill(section.template, &page)?));
     }
+    page.evidence.clear();
+    page.layout.clear();
+    let mut for_page = Vec::new();
+    for (section, text) in &texts {
+        let again = ["evidence.md", "layout.md"].contains(&section.template);
+        for_page
+            .push((*section, if again { templates.fill(section.template, &page)? } else { text.clone() }));
+    }
     let dropped = over(&texts, view.dialect.budget() - RESERVED);
     if !dropped.is_empty() {
         let gone = |section: &&Section| dropped.contains(&section.template);
@@ -65,7 +74,12 @@ pub(super) fn body(view: &View<'_>) -> Result<Rendered, RenderError> {
         super::Dialect::GitHub | super::Dialect::GitLab => join(&texts),
         super::Dialect::Local | super::Dialect::Terminal => plain_money(&join(&texts)),
     };
-    Ok(Rendered { title: page::title(view.plan), body, draft: !page::draft(view).is_empty() })
+    Ok(Rendered {
+        title: page::title(view.plan),
+        body,
+        for_page: plain_money(&join(&for_page)),
+        draft: !page::draft(view).is_empty(),
+    })
 }
 
 /// Amounts as people write them. `\$` and the joiner keep a forge from reading mathematics or a snippet's number into

@@ -4,17 +4,20 @@
 //! so that a text is not written anew each day. The picture does move daily; `metadata::body_hash` leaves its line out.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use jiff::civil::Date;
 use serde::Serialize;
 use slicewright_core::fit::Candidate;
+use slicewright_core::ids::WorkloadId;
 use slicewright_core::plan::Item;
 use slicewright_core::units::{Mib, Ratio, counted};
 use slicewright_core::usage::{DayPeak, WorkloadProfile};
 
-use super::escape::tick;
+use super::escape::{plain, tick};
 use super::page::reason_words;
-use super::{View, rows};
+use super::template::Templates;
+use super::{History, RenderError, WorkloadShown, rows};
 
 /// Characters of a picture; longer windows are drawn with several days a character.
 const WIDTH: usize = 60;
@@ -44,8 +47,7 @@ pub(super) struct CandidateLine {
 }
 
 /// Gathers the evidence for one item of the plan.
-pub(super) fn evidence(item: &Item, view: &View<'_>) -> Evidence {
-    let profile = view.profiles.get(&item.fit.workload);
+pub(super) fn evidence(item: &Item, profile: Option<&WorkloadProfile>) -> Evidence {
     let peak =
         item.fit.needs.as_ref().map_or_else(|| "not measured".to_owned(), |needs| needs.peak.to_string());
     let (picture, picture_note) = profile.map_or_else(Default::default, |profile| picture(profile, item));
@@ -62,6 +64,27 @@ pub(super) fn evidence(item: &Item, view: &View<'_>) -> Evidence {
             profile.gaps.iter().map(|gap| format!("{gap}; {}", gap.advice())).collect()
         }),
     }
+}
+
+/// See [`super::workloads`].
+pub(super) fn workloads(
+    items: &[Item],
+    profiles: &BTreeMap<WorkloadId, WorkloadProfile>,
+) -> Result<Vec<WorkloadShown>, RenderError> {
+    let templates = Templates::new()?;
+    let shown = |item: &Item| {
+        let profile = profiles.get(&item.fit.workload);
+        let history = profile.and_then(|profile| History::of(item, profile));
+        let mut one = evidence(item, profile);
+        if history.is_some() {
+            // The row of blocks says the same with less.
+            one.picture.clear();
+        }
+        let summary = plain(&format!("{} ({}): {}", one.workload, one.kind, one.summary));
+        let evidence = templates.fill("workload.md", &BTreeMap::from([("one", one)]))?;
+        Ok(WorkloadShown { summary, evidence, history })
+    };
+    items.iter().map(shown).collect()
 }
 
 fn facts(item: &Item, profile: Option<&WorkloadProfile>) -> Vec<[String; 2]> {

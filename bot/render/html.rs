@@ -11,7 +11,11 @@ use slicewright_core::review::metadata::strip;
 use super::RenderError;
 
 /// The style sheet of all pages.
-pub const STYLE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/templates/dashboard/style.css"));
+pub const STYLE: &str = concat!(
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/templates/dashboard/colours.css")),
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/templates/dashboard/style.css")),
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/templates/picture/picture.css")),
+);
 
 /// Steps that one page may take: some 100 a row.
 const FUEL: u64 = 20_000_000;
@@ -45,7 +49,7 @@ macro_rules! pages {
     };
 }
 
-pages!["layout.html", "overview.html", "pool.html", "problem.html"];
+pages!["layout.html", "overview.html", "picture.html", "pool.html", "problem.html"];
 
 /// Fills a page with the fields of `view`.
 ///
@@ -146,9 +150,12 @@ mod tests {
         let pool = json!({
             "title": hostile, "version": "1", "now": "n", "cluster": hostile, "pool": hostile, "section": hostile,
             "cards_freed": 1, "as_of": hostile, "action": hostile, "reason": hostile, "url": hostile, "body": hostile,
-            "summary": hostile,
+            "summary": hostile, "pictures": {
+                "packing": {"wide": "<svg/>", "narrow": ""}, "n_more": 1,
+                "workloads": [{"summary": hostile, "history": null, "evidence": hostile}],
+            },
         });
         let text = html(HtmlPage::Pool, &pool).unwrap();
-        assert!(!text.contains("<script"), "{text}");
+        assert!(!text.contains("<script") && text.contains("<svg/>"), "{text}");
     }
 }

@@ -12,6 +12,7 @@ mod evidence;
 mod explain;
 mod html;
 mod page;
+mod picture;
 mod reply;
 mod rows;
 mod template;
@@ -29,12 +30,14 @@ pub use answer::{Answer, Brief, Explained};
 pub use board::{Board, BoardProblem, BoardRow};
 pub use html::{HtmlPage, STYLE, html};
 use jiff::Timestamp;
+pub use picture::{Bar, Clothes, History, NodeRow, Packing, Piece, PieceKind, Room};
 pub use reply::Reply;
 use serde::{Deserialize, Serialize};
+use slicewright_core::catalog::GpuModel;
 use slicewright_core::fit::{FitReport, Reason};
 use slicewright_core::ids::{PoolId, WorkloadId};
 use slicewright_core::plan::pool::Pool;
-use slicewright_core::plan::{Kept, Plan};
+use slicewright_core::plan::{Item, Kept, Plan};
 use slicewright_core::policy::Policy;
 use slicewright_core::review::metadata::State;
 use slicewright_core::usage::{DataQuality, WorkloadProfile};
@@ -44,6 +47,8 @@ use slicewright_core::usage::{DataQuality, WorkloadProfile};
 pub struct View<'a> {
     /// The plan.
     pub plan: &'a Plan,
+    /// Model of the pool's cards. `None`: not in the catalog.
+    pub model: Option<&'a GpuModel>,
     /// What the workloads were measured to use.
     pub profiles: &'a BTreeMap<WorkloadId, WorkloadProfile>,
     /// What the commit changes, and what it leaves to people.
@@ -150,8 +155,21 @@ pub struct Rendered {
     pub title: String,
     /// Markdown, at most [`Dialect::budget`] bytes.
     pub body: String,
+    /// The same for a page that draws the cards and shows the evidence of each workload itself; without any limit.
+    pub for_page: String,
     /// It waits for people: changes by hand are needed, or the evidence is thin.
     pub draft: bool,
+}
+
+/// What one workload was measured to use and why it gets its share, for a page.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkloadShown {
+    /// The workload and what it gets, one line without markup.
+    pub summary: String,
+    /// Figures and candidates, Markdown.
+    pub evidence: String,
+    /// Its memory day by day. `None`: nothing was measured.
+    pub history: Option<History>,
 }
 
 /// A template that could not be filled.
@@ -171,6 +189,17 @@ pub struct RenderError {
 /// When a template is broken or does not come to an end.
 pub fn body(view: &View<'_>) -> Result<Rendered, RenderError> {
     body::body(view)
+}
+
+/// Workloads of a plan, each with what it was measured to use.
+///
+/// # Errors
+/// When a template is broken.
+pub fn workloads(
+    items: &[Item],
+    profiles: &BTreeMap<WorkloadId, WorkloadProfile>,
+) -> Result<Vec<WorkloadShown>, RenderError> {
+    evidence::workloads(items, profiles)
 }
 
 /// The message of the proposal's one commit. It names the fingerprint and no measurement, so that equal plans make

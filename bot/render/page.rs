@@ -14,6 +14,7 @@ use slicewright_core::usage::{Finding, Severity};
 
 use super::escape::{cut, plain, tick};
 use super::evidence::{self, Evidence};
+use super::picture::{self, Packing};
 use super::rows::{self, Row, some_of};
 use super::trade_offs::{self, Property};
 use super::{ByHand, Dialect, FileChange, Query, View};
@@ -60,6 +61,8 @@ pub(super) struct Page {
     pub(super) rollback: Vec<StepLine>,
     pub(super) side_effects: Vec<String>,
     pub(super) nodes: Vec<NodeLine>,
+    /// Cards to scale, as lines of text; empty where none is divided.
+    pub(super) layout: String,
     pub(super) evidence: Vec<Evidence>,
     pub(super) queries: Vec<Query>,
     pub(super) kept: Vec<KeptLine>,
@@ -168,7 +171,12 @@ impl Page {
             rollback: plan.rollback.iter().map(step).collect(),
             side_effects: view.changes.side_effects.iter().chain(&plan.notes).cloned().collect(),
             nodes: plan.nodes.iter().map(|outcome| node(outcome, plan.method)).collect(),
-            evidence: plan.items.iter().map(|item| evidence::evidence(item, view)).collect(),
+            layout: picture::diagram(&Packing::of(plan, view.model)),
+            evidence: plan
+                .items
+                .iter()
+                .map(|item| evidence::evidence(item, view.profiles.get(&item.fit.workload)))
+                .collect(),
             queries: view.queries.to_vec(),
             kept: plan.kept.iter().map(kept).collect(),
             data: data(view),
@@ -429,7 +437,8 @@ fn node(node: &NodeOutcome, method: Method) -> NodeLine {
     }
 }
 
-fn fate(fate: NodeFate, method: Method) -> &'static str {
+/// What happens to a node, for people.
+pub(super) fn fate(fate: NodeFate, method: Method) -> &'static str {
     match fate {
         NodeFate::Touched if method == Method::TimeSlicing => "its cards are shared",
         NodeFate::Touched if method == Method::Mps => "drained, its cards are shared",

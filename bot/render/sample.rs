@@ -32,6 +32,7 @@ impl Sample {
     pub(super) fn view(&self, dialect: Dialect) -> View<'_> {
         View {
             plan: &self.plan,
+            model: None,
             profiles: &self.profiles,
             changes: &self.changes,
             quality: &self.quality,

@@ -1,9 +1,9 @@
 //! Whole texts, read as a reviewer reads them.
 
 use slicewright_core::inventory::{Inventory, Node};
-use slicewright_core::plan::Goal;
 use slicewright_core::plan::layers::{General, Layers};
 use slicewright_core::plan::pool::{PoolSettings, PriceSettings, pools};
+use slicewright_core::plan::{CardUse, Goal};
 use slicewright_core::policy::PolicySettings;
 
 use super::sample::{Sample, mig, time_slicing};
@@ -232,6 +232,10 @@ fn poisoned() -> Sample {
     );
     sample.changes = poison(&sample.changes, &[]);
     sample.quality = poison(&sample.quality, &["severity"]);
+    // With a card to scale.
+    let workloads = vec![WorkloadId::new(HOSTILE, HOSTILE, HOSTILE); 2];
+    let sharing = slicewright_core::plan::PluginSharing::TimeSlicing;
+    sample.plan.nodes[0].after = vec![CardUse::Shared { sharing, replicas: 2, workloads }];
     let mut profile = sample.profiles.values().next().unwrap().clone();
     profile.peak.as_mut().unwrap().pod = HOSTILE.into();
     profile.peak.as_mut().unwrap().card = HOSTILE.into();

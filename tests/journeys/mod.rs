@@ -37,6 +37,8 @@ mod forge_github;
 
 mod rendered;
 
+mod pictures;
+
 mod forge_gitlab;
 
 mod store;

@@ -92,6 +92,9 @@ fn the_demo_shows_the_whole_way_without_a_network() {
     assert!(shown.contains("What to look at:"), "{shown}");
     let requests = folder.path().join("slicewright-demo/infra.git.proposals");
     assert!(requests.read_dir().unwrap().count() > 0);
+    let pictures = crate::world::repo::files_below(&folder.path().join("slicewright-demo/pictures"));
+    let named = |picture: &String| picture.ends_with("packing.svg") && shown.contains(picture);
+    assert!(pictures.iter().any(named), "{pictures:?}: {shown}");
     let again = ok(&run(folder.path(), &["demo"]));
     assert_eq!(shown, again);
 }

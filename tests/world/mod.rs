@@ -25,6 +25,8 @@ pub(crate) mod served;
 
 pub(crate) mod chromium;
 
+pub(crate) mod pictures;
+
 pub(crate) mod kubernetes;
 
 pub(crate) mod nvidia;

@@ -9,11 +9,18 @@ use slicewright_core::review::board::Section;
 use super::Service;
 use super::shown::{PoolShown, Shown};
 use crate::engine::VERSION;
-use crate::render::{self, HtmlPage};
+use crate::engine::pictures::Pictures;
+use crate::render::{self, Clothes, HtmlPage, Room};
 use crate::store::runs::RunNote;
 
 /// A cluster that was not looked at for so long is a problem: twice the default schedule and a bit.
 const STALE: SignedDuration = SignedDuration::from_hours(13);
+
+/// Pools whose cards are drawn on the page of all pools; the others show theirs on their own pages.
+const MOST_DRAWN: usize = 12;
+
+/// Nodes of each that are drawn there.
+const FEW_NODES: usize = 3;
 
 #[derive(Serialize)]
 struct Row<'a> {
@@ -26,6 +33,9 @@ struct Row<'a> {
     page: String,
     as_of: String,
     url: Option<&'a str>,
+    /// Its cards.
+    packing: Option<Value>,
+    is_open: bool,
 }
 
 impl Service {
@@ -37,11 +47,26 @@ impl Service {
         let shown = self.shown().await.context("cannot read what is known")?;
         let clusters: Vec<String> =
             self.engine().settings().clusters.iter().map(|cluster| cluster.name.clone()).collect();
-        let part = |section: Section| {
-            let rows: Vec<Row<'_>> =
-                shown.pools.iter().filter(|pool| pool.section == section.title()).map(row).collect();
-            (!rows.is_empty()).then(|| json!({"title": section.title(), "rows": rows}))
-        };
+        let mut n_drawn = 0;
+        let mut parts = Vec::new();
+        for section in Section::ALL {
+            let mut rows: Vec<Row<'_>> = Vec::new();
+            for pool in shown.pools.iter().filter(|pool| pool.section == section.title()) {
+                let mut row = row(pool);
+                if pool.title.is_some() && n_drawn < MOST_DRAWN {
+                    let pictures = self.pictures(&pool.cluster, &pool.pool).await;
+                    let pictures = pictures.context("cannot read what is known")?;
+                    let id = format!("packing-{n_drawn}");
+                    row.packing = pictures
+                        .map(|pictures| picture(&id, |clothes| pictures.packing.svg(clothes, FEW_NODES)));
+                    n_drawn += 1;
+                }
+                rows.push(row);
+            }
+            if !rows.is_empty() {
+                parts.push(json!({"title": section.title(), "rows": rows}));
+            }
+        }
         let open = shown.pools.iter().filter(|pool| pool.is_open);
         let view = json!({
             "title": "Slicewright: GPU pools",
@@ -51,7 +76,7 @@ impl Service {
             "n_open": open.clone().count(),
             "freed_open": open.map(|pool| pool.cards_freed).sum::<u32>(),
             "problems": problems(&shown, &clusters, now),
-            "parts": Section::ALL.into_iter().filter_map(part).collect::<Vec<_>>(),
+            "parts": parts,
             "runs": shown.runs.iter().map(run).collect::<Vec<_>>(),
             "given_up": shown.given_up.iter().map(|job| json!({
                 "kind": job.kind, "id": job.id, "lane": job.lane, "died": minute(job.died), "error": job.error,
@@ -73,6 +98,7 @@ impl Service {
         let Some(shown) = self.pool(cluster, pool).await.context("cannot read what is known")? else {
             return Ok(None);
         };
+        let pictures = self.pictures(cluster, pool).await.context("cannot read what is known")?;
         let view = json!({
             "title": shown.title.clone().unwrap_or_else(|| format!("{cluster}/{pool}")),
             "version": VERSION,
@@ -86,6 +112,7 @@ impl Service {
             "reason": shown.reason,
             "url": shown.url.as_deref().and_then(link),
             "body": shown.body,
+            "pictures": pictures.as_ref().map(drawn),
             "summary": shown.summary,
         });
         Ok(Some(render::html(HtmlPage::Pool, &view)?))
@@ -106,6 +133,32 @@ pub fn style() -> &'static str {
     render::STYLE
 }
 
+/// A picture for both kinds of windows, as SVG, which the template takes as it is.
+fn picture(id: &str, draw: impl Fn(Clothes<'_>) -> String) -> Value {
+    let narrow = format!("{id}-narrow");
+    json!({
+        "wide": draw(Clothes::Page { id, room: Room::Wide }),
+        "narrow": draw(Clothes::Page { id: &narrow, room: Room::Narrow }),
+    })
+}
+
+/// All pictures of a pool.
+fn drawn(pictures: &Pictures) -> Value {
+    let workload = |(n, workload): (usize, &render::WorkloadShown)| {
+        let id = format!("history-{n}");
+        json!({
+            "summary": workload.summary,
+            "evidence": workload.evidence,
+            "history": workload.history.as_ref().map(|history| picture(&id, |clothes| history.svg(clothes))),
+        })
+    };
+    json!({
+        "packing": picture("packing", |clothes| pictures.packing.svg(clothes, usize::MAX)),
+        "workloads": pictures.workloads.iter().enumerate().map(workload).collect::<Vec<_>>(),
+        "n_more": pictures.n_more,
+    })
+}
+
 fn row(pool: &PoolShown) -> Row<'_> {
     let part = |name: &str| {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
@@ -123,6 +176,8 @@ fn row(pool: &PoolShown) -> Row<'_> {
         url: pool.url.as_deref().and_then(link),
         page: format!("/pools/{}/{}", part(&pool.cluster), part(&pool.pool)),
         as_of: minute(pool.as_of),
+        packing: None,
+        is_open: pool.is_open,
     }
 }
 

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::Service;
+use crate::engine::pictures::Pictures;
 use crate::engine::propose::{ClusterReport, PoolReport, Report};
 use crate::engine::review::Facts;
 use crate::store::StoreError;
@@ -14,6 +15,9 @@ use crate::store::runs::RunNote;
 
 /// The pages of pools in the store.
 const POOLS: &str = "pool";
+
+/// Pictures of pools in the store, apart from their pages: whoever lists the pools need not read them.
+const PICTURES: &str = "pictures";
 
 /// Runs that are shown.
 const MOST_RUNS: u32 = 50;
@@ -41,7 +45,7 @@ pub struct PoolShown {
     pub url: Option<String>,
     /// The plan, or why there is none, in a few lines.
     pub summary: String,
-    /// The text of the proposal, Markdown.
+    /// The text of the proposal without the cards and the evidence, Markdown.
     #[serde(default)]
     pub body: Option<String>,
     /// When it was measured.
@@ -102,6 +106,15 @@ impl Service {
         Ok(page.and_then(|page| serde_json::from_str(&page.json).ok()))
     }
 
+    /// The cards of one pool, and the evidence of each workload. `None`: nothing was planned.
+    ///
+    /// # Errors
+    /// When the memory cannot be read.
+    pub async fn pictures(&self, cluster: &str, pool: &str) -> Result<Option<Pictures>, StoreError> {
+        let page = self.store.page(PICTURES, &key(cluster, pool)).await?;
+        Ok(page.and_then(|page| serde_json::from_str::<Option<Pictures>>(&page.json).ok()).flatten())
+    }
+
     async fn pools(&self) -> Result<Vec<PoolShown>, StoreError> {
         let pages = self.store.pages(POOLS).await?;
         // What another version wrote is shown again after the next look.
@@ -142,12 +155,18 @@ impl Service {
             for pool in &of.pools {
                 let shown = shown(of, pool);
                 let key = key(&shown.cluster, &shown.pool);
-                let json = serde_json::to_string(&shown).expect("texts and numbers always serialise");
-                self.store.put_page(POOLS, &key, &json, Timestamp::now()).await?;
+                let pictures = self.engine().pictures(&of.analysis, &pool.pool).unwrap_or_else(|problem| {
+                    tracing::error!(pool = %pool.pool, "{:#}", anyhow::Error::from(problem));
+                    None
+                });
+                let now = Timestamp::now();
+                self.store.put_page(PICTURES, &key, &json(&pictures), now).await?;
+                self.store.put_page(POOLS, &key, &json(&shown), now).await?;
                 keep.insert(key);
             }
         }
-        self.store.drop_pages(POOLS, &keep).await
+        self.store.drop_pages(POOLS, &keep).await?;
+        self.store.drop_pages(PICTURES, &keep).await
     }
 
     /// What `status` says besides what stands on the forge.
@@ -186,6 +205,10 @@ fn key(cluster: &str, pool: &str) -> String {
     format!("{cluster}/{pool}")
 }
 
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("texts and numbers always serialise")
+}
+
 fn shown(cluster: &ClusterReport, pool: &PoolReport) -> PoolShown {
     PoolShown {
         cluster: pool.pool.cluster.clone(),
@@ -198,7 +221,7 @@ fn shown(cluster: &ClusterReport, pool: &PoolReport) -> PoolShown {
         cards_freed: pool.cards_freed,
         url: pool.url.clone(),
         summary: pool.summary.clone(),
-        body: pool.proposal.as_ref().map(|proposal| proposal.body.clone()),
+        body: pool.proposal.as_ref().map(|proposal| proposal.for_page.clone()),
         as_of: cluster.analysis.at,
     }
 }

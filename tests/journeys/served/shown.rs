@@ -3,6 +3,7 @@
 use super::{Service, on_both};
 use crate::world::forge::Face;
 use crate::world::golden;
+use crate::world::pictures::{inside, seen};
 use crate::world::prometheus::Prometheus;
 use crate::world::served::{Heard, Sent};
 use crate::world::wait::until;
@@ -37,13 +38,50 @@ fn the_pages_say_where_every_pool_stands() {
 }
 
 #[test]
+fn the_pages_show_the_cards_and_what_each_workload_used() {
+    on_both(|service, _| {
+        let page = until(30, "the pool on the page", || {
+            let page = service.server().get("/").body;
+            page.contains("Free 2 GPUs").then_some(page)
+        });
+        let pool = service.server().get("/pools/dc1/a100-40gb").body;
+        let both = seen(&[inside(&page), inside(&pool)].concat());
+        let titles: Vec<&str> = both.iter().map(|picture| picture["title"].as_str().unwrap()).collect();
+        // Each for wide and for narrow windows.
+        let cards = ["GPUs of dc1/a100-40gb, before and after"; 4];
+        let names = ["classify-svc", "embed-svc", "ocr-svc"];
+        let histories = names.map(|name| format!("Peak memory of search/{name} a day"));
+        let histories: Vec<&str> = histories.iter().flat_map(|title| [title.as_str(); 2]).collect();
+        assert_eq!(titles, [&cards[..], &histories].concat());
+        for picture in &both[..4] {
+            let nodes = picture["nodes"].as_array().unwrap();
+            let names: Vec<&str> = nodes.iter().map(|node| node["name"].as_str().unwrap()).collect();
+            assert_eq!(names, ["dc1-gpu-07", "dc1-gpu-08", "dc1-gpu-09"]);
+            let cut = nodes[0]["then"][0].as_array().unwrap();
+            assert_eq!(cut.iter().filter(|piece| piece["class"] == "slice").count(), 3, "{cut:?}");
+            assert_eq!(nodes[1]["then"][0][0]["title"], "freed");
+        }
+        for (name, pictures) in names.iter().zip(both[4..].chunks(2)) {
+            let (_, peak, _) = golden::DC1_SERVICES.iter().find(|(known, ..)| known == name).unwrap();
+            let peak = format!("{} peak on", slicewright_core::units::Mib(u64::from(*peak)));
+            assert!(pictures.iter().all(|picture| picture["texts"].to_string().contains(&peak)), "{peak}");
+        }
+        for words in ["9,855 MiB usable", "pod <code>", "15 of 30 days", "Candidate"] {
+            assert!(pool.contains(words), "{words}: {pool}");
+        }
+        assert!(!pool.contains("style=") && !page.contains("style="));
+    });
+}
+
+#[test]
 fn figures_say_how_the_server_is() {
     on_both(|service, _| {
         assert_eq!(service.server().get("/healthz").status, 200);
         assert_eq!(service.server().get("/readyz").status, 200);
         let figures = until(30, "the look to be counted", || {
             let figures = service.server().get("/metrics").body;
-            figures.contains("slicewright_open_proposals 1").then_some(figures)
+            let done = figures.contains("slicewright_jobs_total{kind=\"look\",outcome=\"done\"} 1");
+            (done && figures.contains("slicewright_open_proposals 1")).then_some(figures)
         });
         for words in [
             "slicewright_jobs_total{kind=\"look\",outcome=\"done\"} 1",
