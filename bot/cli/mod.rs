@@ -2,6 +2,8 @@
 
 pub mod args;
 
+pub mod log;
+
 mod out;
 
 mod progress;
@@ -63,6 +65,12 @@ pub async fn run(args: Args) -> ExitCode {
             ExitCode::from(FAILED)
         }
     }
+}
+
+/// Tells why nothing was begun.
+pub fn refuse(error: &anyhow::Error) -> ExitCode {
+    Out::new().error(error);
+    ExitCode::from(FAILED)
 }
 
 /// An engine and its inputs: live from a configuration, or from a recording.

@@ -294,6 +294,7 @@ impl Engine {
     }
 
     /// Decides about one pool's proposal and carries it out.
+    #[tracing::instrument(name = "pool", skip_all, fields(pool = %at.settings.id))]
     async fn propose_pool(
         &self,
         run: &Run<'_>,

@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Instant;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
@@ -46,6 +47,8 @@ pub struct Service {
     news: watch::Sender<()>,
     /// Moment that looks are made at, instead of the present: for metrics of the past.
     look_at: Option<Timestamp>,
+    /// When its memory was last seen to be writable.
+    ready_at: tokio::sync::Mutex<Option<Instant>>,
     /// Held as long as the server runs: a file is for one server.
     _lock: Option<File>,
 }
@@ -76,6 +79,7 @@ impl Service {
             engine: RwLock::new(Arc::new(engine)),
             hooks: RwLock::new(hooks),
             store,
+            ready_at: tokio::sync::Mutex::default(),
             news: watch::Sender::new(()),
             look_at,
         })

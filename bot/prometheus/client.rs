@@ -108,6 +108,7 @@ impl Client {
         self
     }
 
+    #[tracing::instrument(name = "query", skip_all, fields(name = ask.name, what = ask.what))]
     async fn once(&self, ask: &Ask) -> Result<Answer, Failure> {
         let time = {
             let milliseconds = ask.time.as_millisecond();

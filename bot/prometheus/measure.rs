@@ -131,6 +131,7 @@ impl Progress for Quiet {
 ///
 /// # Errors
 /// When the server cannot be reached, refuses, is not a Prometheus, or fails too often to go on.
+#[tracing::instrument(skip_all, fields(cluster = settings.cluster))]
 pub async fn measure(
     source: &impl Source,
     settings: &MeasureSettings,

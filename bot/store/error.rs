@@ -72,6 +72,7 @@ enum Kind {
 }
 
 const NO_ROOM: &str = ": no room is left";
+const UNWRITTEN: &str = ": its file cannot be written; is there room on the disk?";
 const LOCKED: &str = ": another program holds it";
 const SILENT: &str = ": it does not answer";
 
@@ -133,9 +134,12 @@ fn kind(error: &sqlx::Error) -> Kind {
     }
 }
 
-/// By primary result code: <https://www.sqlite.org/rescode.html>.
+/// By result code: <https://www.sqlite.org/rescode.html>.
 fn sqlite(code: u32) -> Kind {
+    /// `SQLITE_IOERR_WRITE`: a limit or a quota that is used up, or a disk that is broken.
+    const WRITE: u32 = 778;
     match code & 0xff {
+        _ if code == WRITE => Kind::Unavailable(UNWRITTEN),
         // FULL; and TOOBIG never, for texts are far below its 1 GB.
         13 => Kind::Unavailable(NO_ROOM),
         // BUSY, LOCKED, PROTOCOL (a race for the lock of the log).

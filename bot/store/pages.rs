@@ -60,17 +60,25 @@ impl Store {
         row.map(|row| read(row, session.doing)).transpose()
     }
 
-    /// Forgets the pages of a kind whose subject is gone.
+    /// Forgets the pages of a kind whose keys begin with `start`, but for those to keep.
     ///
     /// # Errors
     /// When the database is not available.
-    pub async fn drop_pages(&self, kind: &str, keep: &BTreeSet<String>) -> Result<(), StoreError> {
+    pub async fn drop_pages(
+        &self,
+        kind: &str,
+        start: &str,
+        keep: &BTreeSet<String>,
+    ) -> Result<(), StoreError> {
         const DROP: Sql = Sql {
-            sqlite: "DELETE FROM pages WHERE kind = $1 AND key NOT IN (SELECT value FROM json_each($2))",
-            postgres: "DELETE FROM pages WHERE kind = $1 AND key NOT IN (SELECT json_array_elements_text($2::json))",
+            sqlite: "DELETE FROM pages WHERE kind = $1 AND substr(key, 1, length($2)) = $2 \
+                     AND key NOT IN (SELECT value FROM json_each($3))",
+            postgres: "DELETE FROM pages WHERE kind = $1 AND substr(key, 1, length($2)) = $2 \
+                       AND key NOT IN (SELECT json_array_elements_text($3::json))",
         };
         let mut session = self.write("forget pages").await?;
-        session.run(DROP, &[kind.into(), (&list(keep.iter().map(String::as_str))).into()]).await?;
+        let keep = list(keep.iter().map(String::as_str));
+        session.run(DROP, &[kind.into(), start.into(), (&keep).into()]).await?;
         session.commit().await
     }
 }

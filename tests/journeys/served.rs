@@ -6,11 +6,15 @@ mod crashes;
 
 mod down;
 
+mod full;
+
 mod hostile;
 
 mod replicas;
 
 mod shown;
+
+mod traced;
 
 use std::path::Path;
 

@@ -43,11 +43,18 @@ impl Served {
 
     /// As [`Served::start`], with these arguments and this much log.
     pub(crate) fn start_with(home: &Path, more: &[&str], log: &str) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_slicewright"))
+        Self::start_in(home, more, &[("RUST_LOG", log)])
+    }
+
+    /// As [`Served::start`], with these arguments and variables.
+    pub(crate) fn start_in(home: &Path, more: &[&str], variables: &[(&str, &str)]) -> Self {
+        // A write past what `room` leaves is an error then, as on a full disk, and not the end of the process.
+        let mut child = Command::new("sh")
+            .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_slicewright")])
             .current_dir(home)
             .args(["serve", "--log-format", "json"])
             .args(more)
-            .env("RUST_LOG", log)
+            .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -102,6 +109,16 @@ impl Served {
     pub(crate) fn stop(mut self) -> Option<i32> {
         self.signal("-TERM");
         until(40, "the server to end", || self.child.try_wait().unwrap()).code()
+    }
+
+    /// Lets no file that it writes grow past so many bytes; `None`: as long as there is room.
+    pub(crate) fn room(&self, bytes: Option<u64>) {
+        let most = bytes.map_or("unlimited".to_owned(), |bytes| bytes.to_string());
+        let set = Command::new("prlimit")
+            .args(["--pid", &self.child.id().to_string(), &format!("--fsize={most}:unlimited")])
+            .status()
+            .unwrap();
+        assert!(set.success());
     }
 
     /// Asks it to read its configuration again.

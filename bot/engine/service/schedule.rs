@@ -119,6 +119,7 @@ impl Service {
             }
         }
         self.store.drop_schedules(&planned.into_iter().map(|one| one.name).collect()).await?;
+        self.forget_strangers().await?;
         self.news.send_replace(());
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! What the server knows, for its pages, for `status` and for whoever watches it.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -77,12 +78,18 @@ pub struct Health {
 }
 
 impl Service {
-    /// Asks the memory one thing.
+    /// The memory can be written. Whoever asks again within a second gets the same answer, since anybody may ask.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// When it cannot.
     pub async fn ready(&self) -> Result<(), StoreError> {
-        self.store.check().await
+        const SAME: Duration = Duration::from_secs(1);
+        let mut last = self.ready_at.lock().await;
+        if last.is_none_or(|last: Instant| last.elapsed() > SAME) {
+            self.store.check().await?;
+            *last = Some(Instant::now());
+        }
+        Ok(())
     }
 
     /// What the pages show.
@@ -142,15 +149,9 @@ impl Service {
         })
     }
 
-    /// Keeps what a run found for the pages.
+    /// Keeps what a run found for the pages. Looks at other clusters may end at the same time.
     pub(super) async fn show(&self, cluster: &str, report: &Report) -> Result<(), StoreError> {
         let mut keep: BTreeSet<String> = BTreeSet::new();
-        for known in self.pools().await? {
-            let configured = self.engine().settings().clusters.iter().any(|one| one.name == known.cluster);
-            if known.cluster != cluster && configured {
-                keep.insert(key(&known.cluster, &known.pool));
-            }
-        }
         for of in &report.clusters {
             for pool in &of.pools {
                 let shown = shown(of, pool);
@@ -165,8 +166,26 @@ impl Service {
                 keep.insert(key);
             }
         }
-        self.store.drop_pages(POOLS, &keep).await?;
-        self.store.drop_pages(PICTURES, &keep).await
+        self.forget_pools(cluster, &keep).await
+    }
+
+    /// Forgets what is shown of clusters that the configuration names no more.
+    pub(super) async fn forget_strangers(&self) -> Result<(), StoreError> {
+        let engine = self.engine();
+        let named: BTreeSet<&str> =
+            engine.settings().clusters.iter().map(|cluster| cluster.name.as_str()).collect();
+        let shown: BTreeSet<String> = self.pools().await?.into_iter().map(|pool| pool.cluster).collect();
+        for cluster in shown.iter().filter(|cluster| !named.contains(cluster.as_str())) {
+            self.forget_pools(cluster, &BTreeSet::new()).await?;
+        }
+        Ok(())
+    }
+
+    /// Forgets the pools of a cluster, but for those to keep.
+    async fn forget_pools(&self, cluster: &str, keep: &BTreeSet<String>) -> Result<(), StoreError> {
+        let of_cluster = key(cluster, "");
+        self.store.drop_pages(POOLS, &of_cluster, keep).await?;
+        self.store.drop_pages(PICTURES, &of_cluster, keep).await
     }
 
     /// What `status` says besides what stands on the forge.
@@ -201,8 +220,9 @@ fn minute(at: Timestamp) -> String {
     at.strftime("%Y-%m-%d %H:%M UTC").to_string()
 }
 
+/// Names may hold a `/`.
 fn key(cluster: &str, pool: &str) -> String {
-    format!("{cluster}/{pool}")
+    format!("{cluster}\n{pool}")
 }
 
 fn json(value: &impl Serialize) -> String {

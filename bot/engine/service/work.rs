@@ -1,7 +1,10 @@
 //! The jobs of the queue, one at a time in each repository.
 
+use std::time::Duration;
+
 use anyhow::Context as _;
 use jiff::{SignedDuration, Timestamp};
+use tracing::Instrument as _;
 
 use super::Service;
 use super::job::{Job, Said, Ticked, Urgency};
@@ -20,6 +23,9 @@ const MOST_ATTEMPTS: u32 = 6;
 
 /// Longest wait between two attempts.
 const LONGEST_WAIT: SignedDuration = SignedDuration::from_mins(15);
+
+/// Wait before the memory is asked again to take what came of a job.
+const BETWEEN_WRITES: Duration = Duration::from_secs(1);
 
 /// Days for which a forge keeps deliveries that did not arrive; asked for with a margin.
 const DELIVERY_HOURS: i64 = 70;
@@ -53,17 +59,18 @@ impl Service {
         let Some(leased) = self.store.claim(worker, Timestamp::now(), self.lease(), kinds).await? else {
             return Ok(Worked::Nothing { until: self.store.next_due(kinds).await? });
         };
+        let (id, kind, lane, attempt) = (leased.id, &leased.kind, &leased.lane, leased.attempts);
+        let span = tracing::info_span!("job", id, kind, lane, attempt);
         let done = tokio::select! {
-            done = self.carry_out(&leased) => done,
+            done = self.carry_out(&leased).instrument(span) => done,
             () = self.hold(&leased) => {
                 tracing::warn!(job = leased.id, kind = leased.kind, "another server took the job: it is left to that");
                 return Ok(Worked::Did { kind: leased.kind, failed: Some("taken by another".into()), given_up: false });
             }
         };
-        let now = Timestamp::now();
         match done {
             Ok(()) => {
-                self.store.finish(&leased, now).await?;
+                self.written(async || self.store.finish(&leased, Timestamp::now()).await).await?;
                 Ok(Worked::Did { kind: leased.kind, failed: None, given_up: false })
             }
             Err(error) => {
@@ -72,7 +79,7 @@ impl Service {
                 if given_up {
                     tracing::error!(job = leased.id, kind = leased.kind, "given up: {why}");
                     self.apologise(&leased, &error).await;
-                    self.store.bury(&leased, &why, now).await?;
+                    self.written(async || self.store.bury(&leased, &why, Timestamp::now()).await).await?;
                 } else {
                     tracing::warn!(
                         job = leased.id,
@@ -80,10 +87,28 @@ impl Service {
                         attempt = leased.attempts,
                         "failed: {why}"
                     );
+                    let now = Timestamp::now();
                     let due = now.saturating_add(wait(&error, leased.attempts)).unwrap_or(now);
-                    self.store.retry(&leased, due, &why).await?;
+                    self.written(async || self.store.retry(&leased, due, &why).await).await?;
                 }
                 Ok(Worked::Did { kind: leased.kind, failed: Some(why), given_up })
+            }
+        }
+    }
+
+    /// Writes down what came of a job, again and again as long as the lease may hold: else the job would be done once more.
+    async fn written<T>(
+        &self,
+        mut write: impl AsyncFnMut() -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let start = Timestamp::now();
+        loop {
+            match write().await {
+                Err(error) if error.is_passing() && Timestamp::now().duration_since(start) < self.lease() => {
+                    tracing::warn!("what came of a job is not written down yet: {error}");
+                    tokio::time::sleep(BETWEEN_WRITES).await;
+                }
+                written => return written,
             }
         }
     }

@@ -210,6 +210,7 @@ impl Client {
     }
 
     /// One request, signed. It is sent a second time only after it was refused for its token, and so not looked at.
+    #[tracing::instrument(name = "ask", skip_all, fields(forge = "github", what, %method))]
     async fn send(
         &self,
         what: &str,

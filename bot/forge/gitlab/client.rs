@@ -221,6 +221,7 @@ impl Client {
 
     /// Sends one request; the token goes to GitLab itself only. A token that was refused is read again: it may have
     /// been rotated, and nothing was done with the old one.
+    #[tracing::instrument(name = "ask", skip_all, fields(forge = "gitlab", what, method = %asked.method()))]
     async fn send(
         &self,
         what: &str,

@@ -295,9 +295,12 @@ async fn pages_without_a_subject_are_dropped(base: &Base) {
     };
     assert_eq!(shown("pool").await, keys);
     let keep = keys[2..].iter().map(|key| (*key).to_owned()).chain(["gone".to_owned()]).collect();
-    store.drop_pages("pool", &keep).await.unwrap();
+    store.drop_pages("pool", "", &keep).await.unwrap();
     assert_eq!(shown("pool").await, keys[2..]);
-    store.drop_pages("pool", &BTreeSet::new()).await.unwrap();
+    store.drop_pages("pool", "ö\u{1F600}", &BTreeSet::new()).await.unwrap();
+    store.drop_pages("pool", "%", &BTreeSet::new()).await.unwrap();
+    assert_eq!(shown("pool").await, keys[2..4]);
+    store.drop_pages("pool", "", &BTreeSet::new()).await.unwrap();
     assert!(shown("pool").await.is_empty());
     assert_eq!(shown("cluster").await, ["a"]);
 }
