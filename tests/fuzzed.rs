@@ -4,13 +4,24 @@
 
 use std::path::Path;
 
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+
 use crate::world::checkout;
 use crate::world::repo::files_below;
 
 #[path = "../fuzz/exercise/answers.rs"]
 mod answers;
+#[path = "../fuzz/exercise/commands.rs"]
+mod commands;
+#[path = "../fuzz/exercise/github_webhook.rs"]
+mod github_webhook;
+#[path = "../fuzz/exercise/gitlab_webhook.rs"]
+mod gitlab_webhook;
 #[path = "../fuzz/exercise/metadata.rs"]
 mod metadata;
+#[path = "../fuzz/exercise/receiver.rs"]
+mod receiver;
 #[path = "../fuzz/exercise/recording.rs"]
 mod recording;
 #[path = "../fuzz/exercise/repository.rs"]
@@ -19,8 +30,6 @@ mod repository;
 mod settings;
 #[path = "../fuzz/exercise/terraform.rs"]
 mod terraform;
-#[path = "../fuzz/exercise/webhook.rs"]
-mod webhook;
 
 /// Files of some folders, each as it is and damaged in fixed ways.
 fn seeds(folders: &[&str], endings: &[&str]) -> Vec<Vec<u8>> {
@@ -112,10 +121,95 @@ fn any_file_of_terraform_takes_a_label_or_is_left_alone() {
     }
 }
 
+/// Inputs of every run, for each target with a corpus.
+const MOST_CHANGED: usize = 5_000;
+
+/// Pieces that mean something to some parser.
+const WORDS: [&str; 24] = [
+    "slicewright ",
+    "@slicewright",
+    "regenerate",
+    "headroom=",
+    "30%",
+    "\"",
+    "`",
+    "```\n",
+    "> ",
+    "\n\n",
+    "<details>",
+    "- [x] ",
+    "{",
+    "}",
+    "[",
+    ":",
+    ",",
+    "null",
+    "-1",
+    "1e999",
+    "\\u0000",
+    "\u{202e}",
+    "x-gitlab-token: ",
+    "\r\n",
+];
+
+/// Runs a target over its committed corpus and over inputs that are changed from it: the same ones each time.
+fn over_corpus(target: &str, run: fn(&[u8])) {
+    let root = checkout("fuzz/corpus").join(target);
+    let corpus: Vec<Vec<u8>> =
+        files_below(&root).iter().map(|name| std::fs::read(root.join(name)).unwrap()).collect();
+    assert!(corpus.len() >= 4, "no corpus for {target}");
+    corpus.iter().for_each(|input| run(input));
+    let mut chance = StdRng::seed_from_u64(7);
+    for n in 0..MOST_CHANGED {
+        let input = changed(&corpus, &mut chance);
+        let outcome = std::panic::catch_unwind(|| run(&input));
+        assert!(outcome.is_ok(), "{target}, input {n}: {:?}", String::from_utf8_lossy(&input));
+    }
+}
+
+/// One of the inputs, with one to eight changes.
+fn changed(corpus: &[Vec<u8>], chance: &mut StdRng) -> Vec<u8> {
+    let mut input = corpus[chance.random_range(0..corpus.len())].clone();
+    for _ in 0..chance.random_range(1..=8) {
+        let (a, b) = (chance.random_range(0..=input.len()), chance.random_range(0..=input.len()));
+        let (from, to) = (a.min(b), a.max(b));
+        match chance.random_range(0..6) {
+            0 => drop(input.drain(from..to)),
+            1 => drop(input.splice(from..from, input[from..to].to_vec())),
+            2 => drop(input.splice(from..from, WORDS[chance.random_range(0..WORDS.len())].bytes())),
+            3 => {
+                let other = &corpus[chance.random_range(0..corpus.len())];
+                drop(input.splice(from.., other[from.min(other.len())..].iter().copied()));
+            }
+            4 => drop(input.splice(from..from, [chance.random::<u8>()])),
+            _ => {
+                if let Some(byte) = input.get_mut(from) {
+                    *byte ^= 1 << chance.random_range(0..8);
+                }
+            }
+        }
+    }
+    input.truncate(16 << 10);
+    input
+}
+
 #[test]
-fn any_webhook_and_any_comment_is_read_or_refused() {
-    seeds(&["tests/cases/webhook/gitlab"], &[".json"]).iter().for_each(|seed| webhook::run(seed));
-    let pull = r#"{"action":"created","issue":{"number":7,"pull_request":{}},"comment":{"id":1,"body":"@slicewright set headroom=30%","user":{"id":3,"login":"kim","type":"User"}},"repository":{"full_name":"acme/infra"}}"#;
-    let comment = "> quoted\n\n@slicewright regenerate headroom=30% exclude=\"a/b\"\n`slicewright help`\n";
-    [pull, comment].iter().flat_map(|seed| damaged(seed.as_bytes())).for_each(|seed| webhook::run(&seed));
+fn any_delivery_is_taken_where_it_is_signed_and_refused_otherwise() {
+    over_corpus("receiver", receiver::run);
+}
+
+#[test]
+fn any_comment_is_read_or_refused() {
+    over_corpus("commands", commands::run);
+}
+
+#[test]
+fn anything_that_github_may_tell_is_read_or_refused() {
+    over_corpus("github_webhook", github_webhook::run);
+}
+
+#[test]
+fn anything_that_gitlab_may_tell_is_read_or_refused() {
+    over_corpus("gitlab_webhook", gitlab_webhook::run);
+    seeds(&["tests/cases/webhook/gitlab"], &[".json"]).iter().for_each(|seed| gitlab_webhook::run(seed));
 }

@@ -1,0 +1,10 @@
+//! What GitHub tells.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../exercise/github_webhook.rs"]
+mod exercise;
+
+fuzz_target!(|data: &[u8]| exercise::run(data));
