@@ -33,7 +33,7 @@ pub(super) async fn run(args: &DemoArgs, out: &mut Out) -> anyhow::Result<u8> {
     let settings = engine.clusters(Some(name))?;
     inputs.forges.insert(name.clone(), engine.forge(settings[0])?);
 
-    let wishes = Wishes { cluster: Some(name.clone()), pool: None, dry_run: false };
+    let wishes = Wishes { cluster: Some(name.clone()), ..Wishes::default() };
     let report = engine.propose(&inputs, &wishes, &Bar::silent()).await?;
     show(&report, Output::Text, false, out)?;
     let pictures = args.folder.join("pictures");

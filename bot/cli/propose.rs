@@ -18,7 +18,12 @@ pub(super) async fn run(args: &ProposeArgs, out: &mut Out) -> anyhow::Result<u8>
     let (settings, _) = ServiceSettings::load(&args.config)?;
     let engine = Engine::new(settings)?;
     let inputs = engine.live(args.cluster.as_deref(), args.at.unwrap_or_else(super::now))?;
-    let wishes = Wishes { cluster: args.cluster.clone(), pool: args.pool.clone(), dry_run: args.dry_run };
+    let wishes = Wishes {
+        cluster: args.cluster.clone(),
+        pool: args.pool.clone(),
+        asked: args.pool.is_some(),
+        dry_run: args.dry_run,
+    };
     let bar = Bar::new();
     let report = engine.propose(&inputs, &wishes, &bar).await?;
     bar.done();

@@ -11,7 +11,12 @@ pub(super) async fn run(args: &ReplayArgs, out: &mut Out) -> anyhow::Result<u8> 
     let recording = super::read_recording(&args.recording)?;
     let engine = super::engine_of(&recording)?;
     let inputs = Engine::replayed(&recording);
-    let wishes = Wishes { cluster: args.cluster.clone(), pool: args.pool.clone(), dry_run: true };
+    let wishes = Wishes {
+        cluster: args.cluster.clone(),
+        pool: args.pool.clone(),
+        asked: args.pool.is_some(),
+        dry_run: true,
+    };
     let report = engine.propose(&inputs, &wishes, &Bar::silent()).await?;
     show(&report, args.output, true, out)?;
     draw(&engine, &report, args.pictures.as_deref())?;

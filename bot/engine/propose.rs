@@ -40,6 +40,8 @@ pub struct Wishes {
     pub cluster: Option<String>,
     /// One pool; else all.
     pub pool: Option<String>,
+    /// A person asked for that pool: how many proposals there may be holds nothing up.
+    pub asked: bool,
     /// Decide and show, but write nothing.
     pub dry_run: bool,
 }
@@ -347,7 +349,7 @@ impl Engine {
         let pass = Pass::new(run.forge, subject, &run.identity, ready.as_ref(), doubt);
         // Whoever opens a closed proposal again asks for it.
         let reopened = found.request.as_ref().is_some_and(|request| request.open);
-        let action = room.allow(pass.decide(found), analysis.at, run.wishes.pool.is_some() || reopened);
+        let action = room.allow(pass.decide(found), analysis.at, run.wishes.asked || reopened);
         // Whoever asked for what cannot be done gets that for an answer, and nothing else happens.
         let refused = matches!(run.taken, Some(Err(_)));
         let done = if run.wishes.dry_run || refused {

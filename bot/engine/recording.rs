@@ -533,7 +533,7 @@ pub(super) async fn record(
         kept.insert(cluster.name.clone(), std::sync::Arc::clone(&cell));
         inputs.forges.insert(cluster.name.clone(), Box::new(RecordingForge { forge, kept: cell }));
     }
-    let wishes = Wishes { cluster: only.map(str::to_owned), pool: None, dry_run: true };
+    let wishes = Wishes { cluster: only.map(str::to_owned), dry_run: true, ..Wishes::default() };
     engine.propose(&inputs, &wishes, progress).await?;
     // Where the files lie on this machine is nobody's business.
     let nameless = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();

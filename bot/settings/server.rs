@@ -111,17 +111,25 @@ impl Schedule {
 }
 
 impl ScheduleSettings {
+    /// What is said here, and else there.
+    #[must_use]
+    pub fn or(&self, other: &Self) -> Self {
+        Self {
+            cron: self.cron.clone().or_else(|| other.cron.clone()),
+            time_zone: self.time_zone.clone().or_else(|| other.time_zone.clone()),
+            jitter_minutes: self.jitter_minutes.or(other.jitter_minutes),
+        }
+    }
+
     /// The schedule; what is not said here is as in `otherwise`.
     ///
     /// # Errors
     /// The setting that cannot be meant, and why.
     pub fn read(&self, otherwise: Option<&Self>) -> Result<Schedule, (&'static str, String)> {
-        let other = |pick: fn(&Self) -> Option<&String>| otherwise.and_then(pick);
-        let cron = self.cron.as_ref().or_else(|| other(|other| other.cron.as_ref()));
-        let cron = cron.map_or("17 */6 * * *", String::as_str);
-        let zone = self.time_zone.as_ref().or_else(|| other(|other| other.time_zone.as_ref()));
-        let zone_name = zone.map_or("UTC", String::as_str);
-        let minutes = self.jitter_minutes.or_else(|| otherwise?.jitter_minutes).unwrap_or(10);
+        let said = otherwise.map_or_else(|| self.clone(), |other| self.or(other));
+        let cron = said.cron.as_deref().unwrap_or("17 */6 * * *");
+        let zone_name = said.time_zone.as_deref().unwrap_or("UTC");
+        let minutes = said.jitter_minutes.unwrap_or(10);
         let parsed = croner::parser::CronParser::new()
             .parse(cron)
             .map_err(|error| ("cron", format!("`{cron}` is no schedule, such as `17 */6 * * *`: {error}")))?;

@@ -3,6 +3,7 @@
 mod check;
 pub(super) use check::check_selectors;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -98,6 +99,8 @@ pub struct ClusterSettings {
     pub pool_defaults: PoolSettings,
     /// When the server looks at it; what is not said is as in `server.schedule`.
     pub schedule: ScheduleSettings,
+    /// When the server looks at some pools besides that, by the pool's name.
+    pub pool_schedules: BTreeMap<String, ScheduleSettings>,
 }
 
 /// A repository and how to propose changes to it.

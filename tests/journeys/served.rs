@@ -300,6 +300,39 @@ fn another_configuration_is_taken_without_an_end() {
     });
 }
 
+/// Beside the looks at its cluster, a pool has its own; they leave the other pools on the pages.
+#[test]
+fn a_pool_is_looked_at_by_its_own_schedule() {
+    let prometheus = Prometheus::holding(&[&golden::dc1()]);
+    let fake = FakeForge::start(Face::GitHub, State::new(BareRepo::from_folder(&example("golden-dc1"))));
+    let home = tempfile::tempdir().unwrap();
+    configure(home.path(), &fake, &prometheus, "");
+    let path = home.path().join("slicewright.yaml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    // Every second.
+    let schedules = "    pool_schedules: {a100-40gb: {cron: '* * * * * *', jitter_minutes: 0}}\n    pools:\n      \
+                     - {name: other, nodes: dc1-gpu-09}\n";
+    std::fs::write(&path, text.replace("    pools:\n", schedules)).unwrap();
+    let mut service = Service { fake, server: None, home };
+    service.start();
+    until(60, "a look at the pool, and one at all", || {
+        let page = service.server().get("/").body;
+        ["<th scope=\"row\">dc1</th>", "<th scope=\"row\">dc1&#x2f;a100-40gb</th>"]
+            .iter()
+            .all(|run| page.contains(run))
+            .then_some(())
+    });
+    let page = until(60, "the pool looked at again", || {
+        let page = service.server().get("/").body;
+        (page.matches("<th scope=\"row\">dc1&#x2f;a100-40gb</th>").count() > 3).then_some(page)
+    });
+    assert_eq!(page.matches("<th scope=\"row\">dc1</th>").count(), 1, "{page}");
+    for pool in ["a100-40gb", "other"] {
+        assert_eq!(service.server().get(&format!("/pools/dc1/{pool}")).status, 200, "{pool}: {page}");
+    }
+    assert_eq!(service.server.unwrap().stop(), Some(0));
+}
+
 #[test]
 fn what_one_job_read_the_next_asks_only_for_news_of() {
     on_both(|service, _| {

@@ -286,8 +286,12 @@ impl Engine {
         let head = comment.head.clone();
         let order = Order { pool: pool.clone(), command: command.clone(), place, head };
         let inputs = self.live(Some(&sight.cluster.name), at)?;
-        let wishes =
-            Wishes { cluster: Some(sight.cluster.name.clone()), pool: Some(pool.pool), dry_run: false };
+        let wishes = Wishes {
+            cluster: Some(sight.cluster.name.clone()),
+            pool: Some(pool.pool),
+            asked: true,
+            dry_run: false,
+        };
         let report = self.run(&inputs, &wishes, Some(&Asking::Command(order)), &Quiet).await?;
         let pools = report.clusters.into_iter().flat_map(|cluster| cluster.pools);
         let Some(obeyed) = pools.into_iter().find_map(|pool| pool.obeyed) else {

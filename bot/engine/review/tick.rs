@@ -65,7 +65,7 @@ impl Engine {
         let asking = Asking::Box { pool: tick.pool.clone(), place };
         let inputs = self.live(Some(&cluster.name), at)?;
         let only = Some(tick.pool.pool.clone());
-        let wishes = Wishes { cluster: Some(cluster.name.clone()), pool: only, dry_run: false };
+        let wishes = Wishes { cluster: Some(cluster.name.clone()), pool: only, asked: true, dry_run: false };
         let report = self.run(&inputs, &wishes, Some(&asking), &Quiet).await?;
         let mut pools = report.clusters.into_iter().flat_map(|cluster| cluster.pools);
         let Some(pool) = pools.find(|pool| pool.pool == tick.pool) else {

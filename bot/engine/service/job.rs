@@ -21,8 +21,12 @@ pub(super) enum Job {
     Tick(Ticked),
     /// See whether a proposal is as the bot left it.
     Glance { place: String, branch: String },
-    /// Measure a cluster, and bring its proposals up to date.
-    Look { cluster: String },
+    /// Measure a cluster, and bring its proposals up to date: all of them, or that of one pool.
+    Look {
+        cluster: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pool: Option<String>,
+    },
     /// Have the forge send again what did not arrive.
     Deliveries { place: String },
     /// Forget what is old.
@@ -127,7 +131,7 @@ impl Job {
                 (writing(&ticked.place), Some(topic), 0)
             }
             Self::Glance { place, branch } => (format!("glance:{place}:{branch}"), Some("glance".into()), 0),
-            Self::Look { cluster } => (writing(place), Some(format!("look:{cluster}")), 5),
+            Self::Look { cluster, pool } => (writing(place), Some(look(cluster, pool.as_deref())), 5),
             Self::Deliveries { place } => (format!("deliveries:{place}"), Some("deliveries".into()), 5),
             Self::Compact => ("compact".into(), Some("compact".into()), 9),
         };
@@ -140,6 +144,11 @@ impl Job {
             priority,
         }
     }
+}
+
+/// What a look is about.
+pub(super) fn look(cluster: &str, pool: Option<&str>) -> String {
+    pool.map_or_else(|| format!("look:{cluster}"), |pool| format!("look:{cluster}\n{pool}"))
 }
 
 /// Where the comments on a merge request wait to be heard.
@@ -186,7 +195,8 @@ mod tests {
                 at: Timestamp::UNIX_EPOCH,
             }),
             Job::Glance { place: "p".into(), branch: "b".into() },
-            Job::Look { cluster: "dc1".into() },
+            Job::Look { cluster: "dc1".into(), pool: None },
+            Job::Look { cluster: "dc1".into(), pool: Some("a100".into()) },
             Job::Deliveries { place: "p".into() },
             Job::Compact,
         ] {
@@ -201,7 +211,11 @@ mod tests {
     #[test]
     fn what_writes_to_one_repository_waits_for_its_turn() {
         let now = Timestamp::UNIX_EPOCH;
-        let look = Job::Look { cluster: "dc1".into() }.queued("github:acme/infra", now, SignedDuration::ZERO);
+        let look = Job::Look { cluster: "dc1".into(), pool: None }.queued(
+            "github:acme/infra",
+            now,
+            SignedDuration::ZERO,
+        );
         let text = r#"{"do": "obey", "place": "github:acme/infra", "request": "1", "comment": "2", "author": 3,
                       "login": "x", "text": "y", "at": "2026-01-01T00:00:00Z"}"#;
         let obey: Job = serde_json::from_str(text).unwrap();

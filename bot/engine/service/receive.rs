@@ -233,7 +233,7 @@ fn follows(engine: &Engine, forge: &str, event: &Event, key: &str, now: Timestam
         }
         What::Push { branch } if is_base(&clusters, branch) => {
             let look = |cluster: &&ClusterSettings| {
-                Job::Look { cluster: cluster.name.clone() }.queued(&place, now, SETTLE_MAIN)
+                Job::Look { cluster: cluster.name.clone(), pool: None }.queued(&place, now, SETTLE_MAIN)
             };
             Follows::Jobs(clusters.iter().map(look).collect())
         }

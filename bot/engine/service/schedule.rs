@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use jiff::{SignedDuration, Timestamp, TimestampRound, Unit};
 
 use super::Service;
-use super::job::Job;
+use super::job::{Job, look};
 use crate::engine::Engine;
 use crate::settings::server::Schedule;
 use crate::store::StoreError;
@@ -67,12 +67,24 @@ fn planned(engine: &Engine) -> Vec<Planned> {
         let Ok(schedule) = cluster.schedule.read(Some(&settings.server.schedule)) else { continue };
         let place = cluster.repository.place();
         all.push(Planned {
-            name: format!("look:{}", cluster.name),
+            name: look(&cluster.name, None),
             spec: schedule.spec.clone(),
-            job: Job::Look { cluster: cluster.name.clone() },
+            job: Job::Look { cluster: cluster.name.clone(), pool: None },
             place: place.clone(),
             when: When::Cron(Box::new(schedule)),
         });
+        for (pool, schedule) in &cluster.pool_schedules {
+            // What neither says is as for all clusters.
+            let otherwise = cluster.schedule.or(&settings.server.schedule);
+            let Ok(schedule) = schedule.read(Some(&otherwise)) else { continue };
+            all.push(Planned {
+                name: look(&cluster.name, Some(pool)),
+                spec: schedule.spec.clone(),
+                job: Job::Look { cluster: cluster.name.clone(), pool: Some(pool.clone()) },
+                place: place.clone(),
+                when: When::Cron(Box::new(schedule)),
+            });
+        }
         let hooked = |forge: &str| settings.server.hooks.iter().any(|hook| hook.forge == forge);
         let told = settings.server.url.is_some() && cluster.repository.remote().is_some_and(hooked);
         if told && places.insert(place.clone()) {
@@ -110,9 +122,14 @@ impl Service {
                 self.store.schedule(&one.name, &one.spec, next).await?;
             }
             let now_too = match one.job {
-                Job::Look { .. } => !known.contains(&one.name),
+                Job::Look { pool: None, .. } => !known.contains(&one.name),
                 Job::Deliveries { .. } => true,
-                Job::Hear(_) | Job::Obey(_) | Job::Tick(_) | Job::Glance { .. } | Job::Compact => false,
+                Job::Look { pool: Some(_), .. }
+                | Job::Hear(_)
+                | Job::Obey(_)
+                | Job::Tick(_)
+                | Job::Glance { .. }
+                | Job::Compact => false,
             };
             if now_too {
                 self.store.enqueue(&one.job.queued(&one.place, now, SignedDuration::ZERO), now).await?;

@@ -149,8 +149,8 @@ impl Service {
         })
     }
 
-    /// Keeps what a run found for the pages. Looks at other clusters may end at the same time.
-    pub(super) async fn show(&self, cluster: &str, report: &Report) -> Result<(), StoreError> {
+    /// Keeps what a run found for the pages; returns the keys of what it kept.
+    pub(super) async fn show(&self, report: &Report) -> Result<BTreeSet<String>, StoreError> {
         let mut keep: BTreeSet<String> = BTreeSet::new();
         for of in &report.clusters {
             for pool in &of.pools {
@@ -166,7 +166,7 @@ impl Service {
                 keep.insert(key);
             }
         }
-        self.forget_pools(cluster, &keep).await
+        Ok(keep)
     }
 
     /// Forgets what is shown of clusters that the configuration names no more.
@@ -181,8 +181,12 @@ impl Service {
         Ok(())
     }
 
-    /// Forgets the pools of a cluster, but for those to keep.
-    async fn forget_pools(&self, cluster: &str, keep: &BTreeSet<String>) -> Result<(), StoreError> {
+    /// Forgets the pools of a cluster, but for those to keep. Looks at other clusters may end at the same time.
+    pub(super) async fn forget_pools(
+        &self,
+        cluster: &str,
+        keep: &BTreeSet<String>,
+    ) -> Result<(), StoreError> {
         let of_cluster = key(cluster, "");
         self.store.drop_pages(POOLS, &of_cluster, keep).await?;
         self.store.drop_pages(PICTURES, &of_cluster, keep).await
@@ -210,6 +214,10 @@ impl Service {
         for known in self.store.schedules().await? {
             if let Some(name) = known.name.strip_prefix("look:").filter(|name| names.contains(*name)) {
                 facts.push(format!("cluster `{name}` is looked at next {}", minute(known.next)));
+            }
+            let looks = known.name.strip_prefix("look:").and_then(|name| name.split_once('\n'));
+            if let Some((name, pool)) = looks.filter(|(name, _)| names.contains(*name)) {
+                facts.push(format!("pool `{name}/{pool}` is looked at next {}", minute(known.next)));
             }
         }
         Ok(facts)

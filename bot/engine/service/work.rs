@@ -144,7 +144,7 @@ impl Service {
             Job::Obey(said) => self.obey(said).await,
             Job::Tick(ticked) => self.look_again(ticked).await,
             Job::Glance { place, branch } => self.glance(place, branch).await,
-            Job::Look { cluster } => self.look(cluster).await,
+            Job::Look { cluster, pool } => self.look(cluster, pool.as_deref()).await,
             Job::Deliveries { place } => self.redeliver(place).await,
             Job::Compact => {
                 while self.store.compact(Timestamp::now()).await? > 0 {}
@@ -280,22 +280,24 @@ impl Service {
     /// Measures a cluster only where its proposal is not as the bot left it.
     async fn glance(&self, place: &str, branch: &str) -> anyhow::Result<()> {
         let Some(cluster) = self.engine().glance(place, branch).await? else { return Ok(()) };
-        let look = Job::Look { cluster }.queued(place, Timestamp::now(), SignedDuration::ZERO);
+        let look = Job::Look { cluster, pool: None }.queued(place, Timestamp::now(), SignedDuration::ZERO);
         self.store.enqueue(&look, Timestamp::now()).await?;
         self.news.send_replace(());
         Ok(())
     }
 
-    async fn look(&self, cluster: &str) -> anyhow::Result<()> {
+    async fn look(&self, cluster: &str, pool: Option<&str>) -> anyhow::Result<()> {
         let engine = self.engine();
         if !engine.settings().clusters.iter().any(|known| known.name == cluster) {
             tracing::info!(cluster, "the cluster is gone from the configuration");
             return Ok(());
         }
         let started = Timestamp::now();
+        // A look at one pool is none at the cluster.
+        let subject = pool.map_or_else(|| cluster.to_owned(), |pool| format!("{cluster}/{pool}"));
         let note = |finished, outcome: &str, problem| RunNote {
-            id: format!("{cluster}-{}", started.as_millisecond()),
-            cluster: cluster.to_owned(),
+            id: format!("{subject}-{}", started.as_millisecond()),
+            cluster: subject.clone(),
             started,
             finished,
             outcome: outcome.to_owned(),
@@ -304,7 +306,8 @@ impl Service {
         self.store.note_run(&note(None, "runs", None)).await?;
         let run = async {
             let inputs = engine.live(Some(cluster), self.look_at.unwrap_or_else(super::schedule::present))?;
-            let wishes = Wishes { cluster: Some(cluster.to_owned()), ..Wishes::default() };
+            let (cluster, pool) = (Some(cluster.to_owned()), pool.map(str::to_owned));
+            let wishes = Wishes { cluster, pool, ..Wishes::default() };
             engine.propose(&inputs, &wishes, &Quiet).await
         };
         let done = run.await;
@@ -313,7 +316,10 @@ impl Service {
             Err(error) => ("failed", Some(format!("{error:#}"))),
         };
         self.store.note_run(&note(Some(Timestamp::now()), outcome, problem)).await?;
-        self.show(cluster, &done?).await?;
+        let keep = self.show(&done?).await?;
+        if pool.is_none() {
+            self.forget_pools(cluster, &keep).await?;
+        }
         Ok(())
     }
 

@@ -99,6 +99,15 @@ impl ServiceSettings {
             if let Err((at, problem)) = cluster.schedule.read(Some(&self.server.schedule)) {
                 return wrong(&place(&format!("schedule.{at}")), &problem);
             }
+            for (pool, schedule) in &cluster.pool_schedules {
+                let at = |field: &str| place(&format!("pool_schedules.{pool}.{field}"));
+                if schedule.cron.is_none() {
+                    return wrong(&at("cron"), "say when, such as `0 6 * * *`");
+                }
+                if let Err((field, problem)) = schedule.read(Some(&cluster.schedule)) {
+                    return wrong(&at(field), &problem);
+                }
+            }
             check_policies(&cluster.policy, &cluster.rules, self.window_days(), &place(""))?;
             check_defaults(&cluster.pool_defaults, &place(""))?;
         }
