@@ -8,6 +8,8 @@ mod job;
 
 mod pages;
 
+mod patience;
+
 mod receive;
 
 mod schedule;
@@ -47,6 +49,7 @@ pub struct Service {
     news: watch::Sender<()>,
     /// Moment that looks are made at, instead of the present: for metrics of the past.
     look_at: Option<Timestamp>,
+    silent: patience::Silent,
     /// When its memory was last seen to be writable.
     ready_at: tokio::sync::Mutex<Option<Instant>>,
     /// Held as long as the server runs: a file is for one server.
@@ -79,6 +82,7 @@ impl Service {
             engine: RwLock::new(Arc::new(engine)),
             hooks: RwLock::new(hooks),
             store,
+            silent: patience::Silent::default(),
             ready_at: tokio::sync::Mutex::default(),
             news: watch::Sender::new(()),
             look_at,

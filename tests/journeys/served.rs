@@ -14,6 +14,8 @@ mod replicas;
 
 mod shown;
 
+mod tenants;
+
 mod traced;
 
 use std::path::Path;

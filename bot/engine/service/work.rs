@@ -8,6 +8,7 @@ use tracing::Instrument as _;
 
 use super::Service;
 use super::job::{Job, Said, Ticked, Urgency};
+use super::patience;
 use crate::engine::propose::Wishes;
 use crate::engine::review::{Answer, Comment, Heard};
 use crate::forge::ForgeError;
@@ -17,12 +18,6 @@ use crate::store::StoreError;
 use crate::store::commands::CommandNote;
 use crate::store::leases::Job as Leased;
 use crate::store::runs::RunNote;
-
-/// How often a job is tried.
-const MOST_ATTEMPTS: u32 = 6;
-
-/// Longest wait between two attempts.
-const LONGEST_WAIT: SignedDuration = SignedDuration::from_mins(15);
 
 /// Wait before the memory is asked again to take what came of a job.
 const BETWEEN_WRITES: Duration = Duration::from_secs(1);
@@ -62,7 +57,7 @@ impl Service {
         let (id, kind, lane, attempt) = (leased.id, &leased.kind, &leased.lane, leased.attempts);
         let span = tracing::info_span!("job", id, kind, lane, attempt);
         let done = tokio::select! {
-            done = self.carry_out(&leased).instrument(span) => done,
+            done = self.attempt(&leased).instrument(span) => done,
             () = self.hold(&leased) => {
                 tracing::warn!(job = leased.id, kind = leased.kind, "another server took the job: it is left to that");
                 return Ok(Worked::Did { kind: leased.kind, failed: Some("taken by another".into()), given_up: false });
@@ -75,7 +70,8 @@ impl Service {
             }
             Err(error) => {
                 let why = format!("{error:#}");
-                let given_up = leased.attempts >= MOST_ATTEMPTS;
+                let now = Timestamp::now();
+                let given_up = patience::gives_up(&error, leased.attempts, leased.created, now);
                 if given_up {
                     tracing::error!(job = leased.id, kind = leased.kind, "given up: {why}");
                     self.apologise(&leased, &error).await;
@@ -88,7 +84,7 @@ impl Service {
                         "failed: {why}"
                     );
                     let now = Timestamp::now();
-                    let due = now.saturating_add(wait(&error, leased.attempts)).unwrap_or(now);
+                    let due = now.saturating_add(patience::wait(&error, leased.attempts)).unwrap_or(now);
                     self.written(async || self.store.retry(&leased, due, &why).await).await?;
                 }
                 Ok(Worked::Did { kind: leased.kind, failed: Some(why), given_up })
@@ -136,10 +132,35 @@ impl Service {
         }
     }
 
-    async fn carry_out(&self, leased: &Leased) -> anyhow::Result<()> {
+    /// Carries the job out, unless its forge is silent.
+    async fn attempt(&self, leased: &Leased) -> anyhow::Result<()> {
         let job: Job =
             serde_json::from_str(&leased.payload).context("the job was written by another version")?;
-        match &job {
+        let Some(forge) = self.forge_of(&job) else { return self.carry_out(&job).await };
+        let asking = self.silent.begin(&forge, Timestamp::now())?;
+        let done = self.carry_out(&job).await;
+        asking.end(done.as_ref().err(), Timestamp::now());
+        done
+    }
+
+    /// The forge that a job asks, by its name in the configuration.
+    fn forge_of(&self, job: &Job) -> Option<String> {
+        let is_meant = |cluster: &&ClusterSettings| match job {
+            Job::Hear(Said { place, .. })
+            | Job::Obey(Said { place, .. })
+            | Job::Tick(Ticked { place, .. })
+            | Job::Glance { place, .. }
+            | Job::Deliveries { place } => cluster.repository.place() == *place,
+            Job::Look { cluster: name, .. } => cluster.name == *name,
+            Job::Compact => false,
+        };
+        let engine = self.engine();
+        let cluster = engine.settings().clusters.iter().find(is_meant)?;
+        cluster.repository.remote().map(str::to_owned)
+    }
+
+    async fn carry_out(&self, job: &Job) -> anyhow::Result<()> {
+        match job {
             Job::Hear(said) => self.hear(said).await,
             Job::Obey(said) => self.obey(said).await,
             Job::Tick(ticked) => self.look_again(ticked).await,
@@ -360,22 +381,12 @@ impl Service {
         let why = match error.downcast_ref::<ForgeError>() {
             Some(ForgeError::Blocked { what }) => what.clone(),
             _ => format!(
-                "it was tried {MOST_ATTEMPTS} times and failed; the server's log says why. Ask again later"
+                "it was tried {} times and failed; the server's log says why. Ask again later",
+                leased.attempts
             ),
         };
         if let Err(error) = self.engine().give_up(&said.comment(), &why).await {
             tracing::warn!(comment = said.comment, "nobody was told that it was given up: {error:#}");
         }
     }
-}
-
-/// How long to wait before the next attempt.
-fn wait(error: &anyhow::Error, attempts: u32) -> SignedDuration {
-    let asked = error.chain().find_map(|cause| match cause.downcast_ref::<ForgeError>() {
-        Some(ForgeError::Busy { wait, .. }) => *wait,
-        _ => None,
-    });
-    let asked = asked.and_then(|wait| SignedDuration::try_from(wait).ok()).unwrap_or(SignedDuration::ZERO);
-    let doubled = SignedDuration::from_secs(5 << attempts.min(10));
-    asked.max(doubled).min(LONGEST_WAIT)
 }
