@@ -1,6 +1,7 @@
 //! One way to ask either database: statements are written once, with `$1`, and values are numbers and texts.
 //!
-//! SQLite takes one writer at a time, so there is one connection that writes and a few that read. What a writing session
+//! SQLite takes one writer at a time, so there is one connection that writes and a few that read; another one carries what
+//! was written from the log into the file meanwhile, which would hold the writer up. What a writing session
 //! did counts when it is committed; one that is dropped before, by an error or because nobody waits any more, leaves nothing:
 //! its connection is closed, for neither database keeps what a closed connection did not commit.
 
@@ -27,11 +28,27 @@ const N_READERS: u32 = 4;
 /// The log of SQLite is cut back to this after a burst, bytes.
 const LOG_LIMIT: &str = "16777216";
 
+/// Pages of the log from which on the writer carries them into the file itself: 64 MiB, for a flood without an end.
+const LONGEST_LOG: &str = "16384";
+
+/// How often the log is carried into the file.
+const BETWEEN_CHECKPOINTS: Duration = Duration::from_millis(250);
+
 /// Either database.
 #[derive(Clone, Debug)]
 pub(super) enum Databases {
-    Sqlite { writer: Pool<Sqlite>, readers: Pool<Sqlite> },
+    Sqlite { writer: Pool<Sqlite>, readers: Pool<Sqlite>, checkpoints: Pool<Sqlite> },
     Postgres(Pool<Postgres>),
+}
+
+/// What a commit outlives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outlives {
+    /// The end of the process. After a loss of power the last commits may be gone, all of them from one on: what was done
+    /// then is done again. PostgreSQL keeps more than that.
+    Process,
+    /// A loss of power.
+    Power,
 }
 
 /// A statement, in both dialects where they differ.
@@ -118,18 +135,20 @@ impl Databases {
         let options = SqliteConnectOptions::new()
             .filename(path)
             .journal_mode(SqliteJournalMode::Wal)
-            // A delivery that was answered for must be there after a loss of power.
             .synchronous(SqliteSynchronous::Full)
             .busy_timeout(STEP)
             .foreign_keys(true)
             .auto_vacuum(SqliteAutoVacuum::Incremental)
             .pragma("journal_size_limit", LOG_LIMIT)
+            .pragma("wal_autocheckpoint", LONGEST_LOG)
             .disable_statement_logging();
         let pool = |n| PoolOptions::new().max_connections(n).acquire_timeout(STEP).max_lifetime(None);
         let writer = pool(1).test_before_acquire(false).connect_with(options.clone());
         let writer = within(doing, writer).await?;
+        let checkpoints = pool(1).connect_lazy_with(options.clone());
+        tokio::spawn(keep_log_short(checkpoints.clone()));
         let readers = pool(N_READERS).connect_lazy_with(options.pragma("query_only", "on"));
-        Ok(Self::Sqlite { writer, readers })
+        Ok(Self::Sqlite { writer, readers, checkpoints })
     }
 
     /// PostgreSQL; connects once, so that what is wrong is said now.
@@ -167,6 +186,15 @@ impl Databases {
 
     /// A session whose changes count together, when they are committed.
     pub(super) async fn write(&self, doing: &'static str) -> Result<Session, StoreError> {
+        self.write_to(doing, Outlives::Process).await
+    }
+
+    /// As [`Databases::write`], and what was committed outlives as much as is said.
+    pub(super) async fn write_to(
+        &self,
+        doing: &'static str,
+        outlives: Outlives,
+    ) -> Result<Session, StoreError> {
         let connection = match self {
             Self::Sqlite { writer, .. } => Connection::Sqlite(within(doing, writer.acquire()).await?),
             Self::Postgres(pool) => Connection::Postgres(within(doing, pool.acquire()).await?),
@@ -174,7 +202,13 @@ impl Databases {
         let mut session = Session { connection, doing, writes: true, clean: true };
         // SQLite: a transaction that starts with reading may find that it must not write after all.
         // PostgreSQL: a statement sees what was committed before it, whatever the server's default is.
-        let begin = Sql { sqlite: "BEGIN IMMEDIATE", postgres: "BEGIN ISOLATION LEVEL READ COMMITTED" };
+        let begin = Sql {
+            sqlite: match outlives {
+                Outlives::Process => "PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE",
+                Outlives::Power => "PRAGMA synchronous = FULL; BEGIN IMMEDIATE",
+            },
+            postgres: "BEGIN ISOLATION LEVEL READ COMMITTED",
+        };
         session.script(begin).await?;
         Ok(session)
     }
@@ -182,11 +216,26 @@ impl Databases {
     /// Waits for those who still use it, and closes.
     pub(super) async fn close(&self) {
         match self {
-            Self::Sqlite { writer, readers } => {
+            Self::Sqlite { writer, readers, checkpoints } => {
+                checkpoints.close().await;
                 readers.close().await;
                 writer.close().await;
             }
             Self::Postgres(pool) => pool.close().await,
+        }
+    }
+}
+
+/// Carries what was written into the file, as long as the database is open.
+async fn keep_log_short(pool: Pool<Sqlite>) {
+    while !pool.is_closed() {
+        tokio::time::sleep(BETWEEN_CHECKPOINTS).await;
+        // Where it fails, the writer does it when the log is long.
+        if let Ok(mut connection) = pool.acquire().await
+            && let Err(error) =
+                sqlx::raw_sql("PRAGMA wal_checkpoint(PASSIVE)").execute(&mut *connection).await
+        {
+            tracing::debug!("the log of the store stays as long as it is: {error}");
         }
     }
 }

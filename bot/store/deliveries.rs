@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot};
 
-use super::database::{Databases, Session, Sql, table};
+use super::database::{Databases, Outlives, Session, Sql, table};
 use super::jobs::{NewJob, hold, put_all, revive_held};
 use super::{Store, StoreError};
 
@@ -101,7 +101,8 @@ async fn answer(databases: &Databases, waiting: Vec<Waiting>) {
 
 /// Writes all of them, or none.
 async fn write(databases: &Databases, deliveries: &[Delivery]) -> Result<Vec<Accepted>, StoreError> {
-    let mut session = databases.write(DOING).await?;
+    // The forge is told that it need not send them again.
+    let mut session = databases.write_to(DOING, Outlives::Power).await?;
     let mut fresh = note(&mut session, deliveries).await?;
     let (mut accepted, mut jobs, mut dead) = (Vec::new(), Vec::new(), Vec::new());
     for delivery in deliveries {
