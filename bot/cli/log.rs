@@ -1,5 +1,6 @@
 //! The log on standard error, and traces where somebody collects them.
 
+use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use opentelemetry::trace::TracerProvider as _;
@@ -50,7 +51,9 @@ pub fn start(args: &Args) -> anyhow::Result<Log> {
         _ => "debug",
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let colours =
+        std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty());
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colours);
     let lines = match format {
         Some(LogFormat::Json) => lines.json().boxed(),
         Some(LogFormat::Text) => lines.boxed(),

@@ -72,7 +72,8 @@ impl Service {
         let hooks = hooks(&engine)?;
         let settings = &engine.settings().server.store;
         let lock = settings.path.as_deref().map(lock).transpose()?;
-        let store = Store::open(settings).await.context("cannot open the store")?;
+        let store = Store::open(settings).await;
+        let store = store.with_context(|| format!("`server.store`: cannot use {}", settings.shown()))?;
         if lock.is_some() {
             // Whoever worked here before is gone.
             store.end_leases().await.context("cannot write into the store")?;
@@ -100,6 +101,12 @@ impl Service {
         self.set_up(Timestamp::now()).await
     }
 
+    /// Where forges send their deliveries: each forge's name with the path.
+    pub fn routes(&self) -> Vec<(String, String)> {
+        let hooks = self.hooks.read().unwrap_or_else(PoisonError::into_inner);
+        hooks.iter().map(|(name, hook)| (name.clone(), receive::route(hook.kind, name))).collect()
+    }
+
     /// The engine of now.
     pub fn engine(&self) -> Arc<Engine> {
         Arc::clone(&self.engine.read().unwrap_or_else(PoisonError::into_inner))
@@ -121,7 +128,11 @@ fn lock(path: &Path) -> anyhow::Result<File> {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
     let shown = path.display();
-    let file = File::create(&name).with_context(|| format!("cannot make `{shown}.lock`"))?;
+    let file = File::create(&name).with_context(|| {
+        format!(
+            "cannot make `{shown}.lock`: `server.store.path` must name a file in a folder that is there and can be written"
+        )
+    })?;
     file.try_lock().with_context(|| {
         format!(
             "another server uses `{shown}`: give this one another file, or PostgreSQL to both (`server.store.url_file`)"

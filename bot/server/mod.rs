@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::engine::Engine;
 use crate::engine::service::Service;
+use crate::settings::server::TlsSettings;
 use telemetry::Telemetry;
 
 /// How long requests and jobs in work may take to end after somebody said stop. What is not done by then is done by the
@@ -54,6 +55,7 @@ pub async fn serve(
     let service = Arc::new(service);
     let engine = service.engine();
     let settings = &engine.settings().server;
+    let fixed = settings.fixed();
     let address: SocketAddr =
         settings.listen().parse().context("`server.listen` is no address with a port")?;
     let listener = std::net::TcpListener::bind(address).with_context(|| {
@@ -66,10 +68,7 @@ pub async fn serve(
             // Whoever installed one before is right.
             let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
             let config = RustlsConfig::from_pem_file(&tls.certificate_file, &tls.key_file).await;
-            Some(config.with_context(|| {
-                let (certificate, key) = (tls.certificate_file.display(), tls.key_file.display());
-                format!("`server.tls`: cannot use `{certificate}` with `{key}`")
-            })?)
+            Some(config.with_context(|| unusable(tls))?)
         }
     };
     service.set_up(Timestamp::now()).await.context("cannot write into the store")?;
@@ -86,7 +85,10 @@ pub async fn serve(
     let scheme = if tls.is_some() { "https" } else { "http" };
     ready(&format!("{scheme}://{address}"));
     tell_systemd(&[sd_notify::NotifyState::Ready]);
-    let serving = listen(listener, tls, app, handle.clone());
+    for (forge, path) in service.routes() {
+        tracing::info!(forge, path, "takes deliveries");
+    }
+    let serving = listen(listener, tls.clone(), app, handle.clone());
     tokio::pin!(serving);
     loop {
         tokio::select! {
@@ -96,13 +98,13 @@ pub async fn serve(
             }
             _ = term.recv() => break,
             _ = interrupt.recv() => break,
-            _ = hangup.recv() => match reread() {
-                Ok(engine) => match service.reload(engine).await {
+            _ = hangup.recv() => {
+                let taken = async { take(&service, reread()?, &fixed, tls.as_ref()).await };
+                match taken.await {
                     Ok(()) => tracing::info!("goes on with the configuration as it is now"),
                     Err(error) => tracing::error!("the configuration stays as it was: {error:#}"),
-                },
-                Err(error) => tracing::error!("the configuration stays as it was: {error:#}"),
-            },
+                }
+            }
         }
     }
     tracing::info!("stopping");
@@ -113,6 +115,38 @@ pub async fn serve(
     workers.end(LAST_SECONDS).await;
     service.close().await;
     Ok(())
+}
+
+/// Goes on with another configuration; what holds only from the next start on is said.
+async fn take(
+    service: &Service,
+    engine: Engine,
+    fixed: &[(&'static str, String)],
+    tls: Option<&RustlsConfig>,
+) -> anyhow::Result<()> {
+    let settings = engine.settings().server.clone();
+    service.reload(engine).await?;
+    if let (Some(config), Some(files)) = (tls, &settings.tls)
+        && let Err(error) = load(config, files).await
+    {
+        tracing::error!("the certificate stays as it was: {error:#}");
+    }
+    let changed = fixed.iter().zip(settings.fixed()).filter(|(before, now)| **before != *now);
+    for (_, (setting, _)) in changed {
+        tracing::warn!("`server.{setting}` is another one now: that holds when the server starts anew");
+    }
+    Ok(())
+}
+
+/// Serves with the certificate and the key that are in the files now.
+async fn load(config: &RustlsConfig, files: &TlsSettings) -> anyhow::Result<()> {
+    let read = config.reload_from_pem_file(&files.certificate_file, &files.key_file).await;
+    read.with_context(|| unusable(files))
+}
+
+fn unusable(files: &TlsSettings) -> String {
+    let (certificate, key) = (files.certificate_file.display(), files.key_file.display());
+    format!("`server.tls`: cannot use `{certificate}` with `{key}`")
 }
 
 async fn listen(

@@ -54,13 +54,20 @@ pub(super) fn router(shared: Shared, settings: PagesSettings) -> anyhow::Result<
 async fn logged(request: Request, next: Next) -> Response {
     let id = format!("{:016x}", rand::random::<u64>());
     let path = request.extensions().get::<MatchedPath>().map_or("-", MatchedPath::as_str).to_owned();
+    let watches = ["/healthz", "/readyz", "/metrics"].contains(&path.as_str());
     let delivery = delivery_of(&request);
     let span = tracing::info_span!("request", id, method = %request.method(), path, delivery);
     let start = std::time::Instant::now();
     let mut response = next.run(request).instrument(span.clone()).await;
     span.in_scope(|| {
         let (status, took) = (response.status().as_u16(), start.elapsed().as_millis());
-        tracing::info!(status, took_ms = u64::try_from(took).unwrap_or(u64::MAX), "answered");
+        let took_ms = u64::try_from(took).unwrap_or(u64::MAX);
+        // Somebody looks every few seconds, and finds what was there before.
+        if watches && status < 400 {
+            tracing::debug!(status, took_ms, "answered");
+        } else {
+            tracing::info!(status, took_ms, "answered");
+        }
     });
     if let Ok(id) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, id);

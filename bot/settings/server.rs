@@ -42,7 +42,7 @@ pub struct ServerSettings {
     pub pages: PagesSettings,
 }
 
-/// Certificate and key for HTTPS, PEM. Read at the start.
+/// Certificate and key for HTTPS, PEM. Read at the start and with the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TlsSettings {
@@ -162,6 +162,17 @@ impl ServerSettings {
     /// How long a job is somebody's who says nothing.
     pub fn lease(&self) -> Duration {
         Duration::from_secs(u64::from(self.lease_seconds.unwrap_or(60)))
+    }
+
+    /// What is read at the start alone, by name: another value holds when the server starts anew.
+    pub fn fixed(&self) -> [(&'static str, String); 5] {
+        [
+            ("listen", self.listen().to_owned()),
+            ("tls", if self.tls.is_some() { "on" } else { "off" }.to_owned()),
+            ("store", self.store.shown()),
+            ("workers", self.workers().to_string()),
+            ("pages", format!("{:?}", self.pages)),
+        ]
     }
 
     /// Every file that is named here, to be made absolute.

@@ -72,6 +72,18 @@ impl Settings {
         self.keep_days.unwrap_or(30)
     }
 
+    /// The database that is meant, for people: by where its URL is, which is a secret.
+    pub fn shown(&self) -> String {
+        match (&self.url_file, &self.url_env) {
+            (Some(file), _) => format!("PostgreSQL by the URL in `{}` (`url_file`)", file.display()),
+            (None, Some(name)) => format!("PostgreSQL by the URL in the variable `{name}` (`url_env`)"),
+            (None, None) => {
+                let path = self.path.as_deref().unwrap_or(Path::new(DEFAULT_FILE));
+                format!("the file `{}` (`path`)", path.display())
+            }
+        }
+    }
+
     /// The database that is meant; reads the URL.
     pub(super) fn place(&self) -> Result<Place, StoreError> {
         let invalid = |problem: String| StoreError::invalid("open the store", problem);

@@ -10,6 +10,8 @@ mod full;
 
 mod hostile;
 
+mod reloaded;
+
 mod replicas;
 
 mod shown;

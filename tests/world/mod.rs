@@ -19,6 +19,8 @@ pub(crate) mod forge;
 
 pub(crate) mod emulate;
 
+pub(crate) mod certificates;
+
 pub(crate) mod collector;
 
 pub(crate) mod deliveries;

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use super::certificates;
 use super::series::{Cluster, STEP, Series};
 
 /// What a client has to bring.
@@ -269,29 +270,13 @@ fn wait_for_address(log: &Receiver<String>) -> Result<String, String> {
 fn write_web_config(home: &Path, security: Security) {
     let mut text = String::new();
     if security.tls {
-        make_certificates(home);
+        certificates::make(home);
         text.push_str("tls_server_config: {cert_file: server.pem, key_file: server.key}\n");
     }
     if security.basic_auth {
         writeln!(text, "basic_auth_users: {{{USER}: '{PASSWORD_BCRYPT}'}}").expect("a string takes all");
     }
     std::fs::write(home.join("web.yml"), text).unwrap();
-}
-
-/// A certificate authority of two days, and a certificate for 127.0.0.1 signed by it.
-fn make_certificates(home: &Path) {
-    let openssl = |arguments: &str| {
-        let output = Command::new("openssl").args(arguments.split(' ')).current_dir(home).output();
-        let output = output.expect("`openssl` is installed: run `tests/run`");
-        assert!(output.status.success(), "openssl: {}", String::from_utf8_lossy(&output.stderr));
-    };
-    let key = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2";
-    openssl(&format!("{key} -keyout ca.key -out ca.pem -subj /CN=test-authority"));
-    openssl(&format!(
-        "{key} -keyout server.key -out server.pem -subj /CN=localhost -CA ca.pem -CAkey ca.key \
-         -addext subjectAltName=IP:127.0.0.1,DNS:localhost -addext basicConstraints=critical,CA:FALSE \
-         -addext extendedKeyUsage=serverAuth"
-    ));
 }
 
 /// A message `TimeSeries` of remote write.

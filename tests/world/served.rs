@@ -23,6 +23,7 @@ pub(crate) const SECRET: &str = "a-secret-of-the-hooks-for-tests";
 /// A running server.
 pub(crate) struct Served {
     child: Child,
+    url: String,
     address: String,
     log: Arc<Mutex<Vec<String>>>,
 }
@@ -52,7 +53,8 @@ impl Served {
         let mut child = Command::new("sh")
             .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_slicewright")])
             .current_dir(home)
-            .args(["serve", "--log-format", "json"])
+            .arg("serve")
+            .args(if more.contains(&"--log-format") { &[][..] } else { &["--log-format", "json"] })
             .args(more)
             .envs(variables.iter().copied())
             .stdin(Stdio::null())
@@ -68,13 +70,14 @@ impl Served {
                 lines.lock().unwrap_or_else(PoisonError::into_inner).push(line);
             }
         });
-        let mut served = Self { child, address: String::new(), log };
-        served.address = until(60, "the server to listen", || {
+        let mut served = Self { child, url: String::new(), address: String::new(), log };
+        served.url = until(60, "the server to listen", || {
             let said = served.log();
             assert!(served.child.try_wait().unwrap().is_none(), "the server ended: {said:?}");
-            let listening = said.iter().find_map(|line| line.split_once("listening on http://"));
-            listening.map(|(_, address)| address.trim().to_owned())
+            let listening = said.iter().find_map(|line| line.split_once("listening on "));
+            listening.map(|(_, url)| url.trim().to_owned())
         });
+        served.address = served.url.split_once("://").unwrap().1.to_owned();
         served
     }
 
@@ -91,7 +94,7 @@ impl Served {
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("http://{}", self.address)
+        self.url.clone()
     }
 
     /// Ends it at once, wherever it is.

@@ -67,7 +67,7 @@ impl Silent {
     pub(super) fn begin<'a>(&'a self, forge: &'a str, now: Timestamp) -> Result<Asking<'a>, ForgeError> {
         match self.all().get_mut(forge) {
             Some(rest) if rest.asked || now < rest.until => {
-                let what = format!("`{forge}` did not answer a moment ago, and is left alone");
+                let what = format!("asking `{forge}`, which was silent a moment ago");
                 return Err(ForgeError::Unanswered { what, cause: None });
             }
             Some(rest) => rest.asked = true,

@@ -152,6 +152,11 @@ impl Service {
     }
 }
 
+/// The path that a forge sends its deliveries to.
+pub(super) fn route(kind: RemoteKind, name: &str) -> String {
+    format!("/hooks/{}/{name}", slug(kind))
+}
+
 /// As it stands in the address.
 fn slug(kind: RemoteKind) -> &'static str {
     match kind {
