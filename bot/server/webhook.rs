@@ -16,6 +16,9 @@ use crate::engine::service::{Received, Refused, most_bytes};
 /// How long a body may take to arrive. GitHub and GitLab wait ten seconds for the answer.
 const BODY_TIME: Duration = Duration::from_secs(8);
 
+/// How long a delivery may wait until others are written down: GitHub sends none again of its own accord.
+const TURN_TIME: Duration = Duration::from_secs(5);
+
 /// What is longer is read by few at a time, since nobody knows yet who sent it.
 const LARGE: usize = 1 << 20;
 
@@ -56,8 +59,10 @@ async fn take(
     }
     // Without a length it may become a long one.
     let is_large = length.is_none_or(|length| length > LARGE);
-    let permit = if is_large { LARGE_ONES.try_acquire() } else { SMALL_ONES.try_acquire() };
-    let Ok(_permit) = permit else { return Err(later("too many deliveries at once")) };
+    let turn = if is_large { LARGE_ONES.acquire() } else { SMALL_ONES.acquire() };
+    let Ok(Ok(_permit)) = tokio::time::timeout(TURN_TIME, turn).await else {
+        return Err(later("too many deliveries at once"));
+    };
     let most = if is_large { most_bytes() } else { LARGE };
     let body = match tokio::time::timeout(BODY_TIME, to_bytes(body, most)).await {
         Err(_) => return Err(("slow", plain(StatusCode::REQUEST_TIMEOUT, "the body took too long"))),

@@ -156,3 +156,27 @@ fn gitlabs_payloads_are_answered_too() {
         }
     }
 }
+
+/// What is refused GitHub does not send again: a burst waits for its turn instead.
+#[test]
+fn a_burst_of_deliveries_is_taken_as_a_whole() {
+    let service = github();
+    let body = |n: u64| {
+        json!({
+            "action": "created",
+            "issue": {"number": 1, "pull_request": {}},
+            "comment": {"id": n, "body": "slicewright help", "user": {"id": 77, "login": "nobody", "type": "User"}},
+            "repository": {"full_name": crate::world::forge::state::INFRA},
+        })
+    };
+    let server = service.server();
+    let statuses: Vec<u16> = std::thread::scope(|scope| {
+        let send = |n: u64| {
+            let sent = Sent::new(Face::GitHub, "issue_comment", &format!("burst-{n}"), &body(100_000 + n));
+            scope.spawn(move || server.deliver(&sent).status)
+        };
+        let all: Vec<_> = (0..600).map(send).collect();
+        all.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    assert!(statuses.iter().all(|status| *status == 202), "{statuses:?}");
+}
