@@ -196,6 +196,15 @@ impl<'a> Pass<'a> {
                     Some(Written { url, head }) => (Some(url), Some(head)),
                     None => (url, fresh.branch_head.clone()),
                 };
+                // For whoever asks later what was written, and in whose job.
+                tracing::info!(
+                    branch,
+                    action = action.code(),
+                    before = fresh.branch_head,
+                    after = head,
+                    url,
+                    "wrote to the forge"
+                );
                 self.show_verdict(&action, &fresh, head.as_deref(), url.as_deref()).await;
                 let undecided = action == moved();
                 Ok(Done { action, url, head, undecided })

@@ -28,6 +28,20 @@ pub struct CommandNote {
     pub at: Timestamp,
 }
 
+/// The outcome of a command that was one too many.
+pub const TOO_MANY: &str = "too many";
+
+/// How many commands there were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lately {
+    /// Of a person in a repository.
+    pub by_author: u64,
+    /// Of those, how many were too many.
+    pub too_many: u64,
+    /// On a merge request, by anybody, without those that were too many.
+    pub on_request: u64,
+}
+
 impl Store {
     /// Notes a command; a second time only its outcome is new.
     ///
@@ -54,21 +68,35 @@ impl Store {
         session.commit().await
     }
 
-    /// How many commands a person gave in a repository, at `since` or later.
+    /// How many commands there were at `since` or later, without those of the comment `but`: its job may have begun before.
     ///
     /// # Errors
     /// When the database is not available.
-    pub async fn commands_since(
+    pub async fn commands_lately(
         &self,
         repository: &str,
         author_id: u64,
+        request: &str,
+        but: &str,
         since: Timestamp,
-    ) -> Result<u64, StoreError> {
-        let select = "SELECT COUNT(*) FROM commands WHERE repository = $1 AND author_id = $2 AND at >= $3";
-        let mut session = self.read("count the commands of a person").await?;
-        let values = [repository.into(), stored(author_id).into(), since.into()];
-        let row: Option<(i64,)> = session.row(select, &values).await?;
-        Ok(count(row.expect("counting gives a row").0))
+    ) -> Result<Lately, StoreError> {
+        let select = "SELECT COUNT(CASE WHEN author_id = $2 THEN 1 END), \
+                      COUNT(CASE WHEN author_id = $2 AND outcome = $6 THEN 1 END), \
+                      COUNT(CASE WHEN request = $3 AND outcome <> $6 THEN 1 END) \
+                      FROM commands WHERE repository = $1 AND comment <> $4 AND at >= $5";
+        let mut session = self.read("count the last commands").await?;
+        let values = [
+            repository.into(),
+            stored(author_id).into(),
+            request.into(),
+            but.into(),
+            since.into(),
+            TOO_MANY.into(),
+        ];
+        let row: Option<(i64, i64, i64)> = session.row(select, &values).await?;
+        let (by_author, too_many, on_request) = row.expect("counting gives a row");
+        let [by_author, too_many, on_request] = [by_author, too_many, on_request].map(count);
+        Ok(Lately { by_author, too_many, on_request })
     }
 
     /// The last commands, the newest first.

@@ -27,7 +27,7 @@ use tempfile::TempDir;
 
 use super::bot::AT;
 use crate::world::forge::people::Merge;
-use crate::world::forge::state::{ALEX, INFRA, KIM, RequestState, State, TOKEN};
+use crate::world::forge::state::{ALEX, INFRA, KIM, RequestState, Role, State, TOKEN, User};
 use crate::world::forge::{Face, FakeForge};
 use crate::world::golden;
 use crate::world::prometheus::Prometheus;
@@ -164,6 +164,13 @@ fn a_comment_is_seen_carried_out_and_answered() {
         let text = service.says_back("as `kim` asked");
         assert!(text.contains("3g.20gb instead of 2g.10gb"), "{text}");
         assert_ne!(service.head(), before);
+        let log = service.server().log();
+        let written = |line: &&String| {
+            [&before, &service.head()].iter().all(|head| line.contains(*head))
+                && line.contains("wrote to the forge")
+        };
+        let line = log.iter().find(written).expect("what was written is in the log");
+        assert!(line.contains("\"kind\":\"obey\""), "in the job of whoever asked: {line}");
         assert_eq!(service.noted().overrides.shown(), ["headroom=30%"]);
 
         let id = service.says(KIM, "slicewright why item=search/ocr-svc");
@@ -237,6 +244,27 @@ fn a_person_who_asks_too_much_is_told_once_and_then_not_heard() {
         let told = service.words().iter().filter(|text| text.contains("commands within an hour")).count();
         assert_eq!(told, 1);
     }
+}
+
+#[test]
+fn a_merge_request_takes_so_many_commands_an_hour_whoever_gives_them() {
+    let prometheus = Prometheus::holding(&[&golden::dc1()]);
+    let service = Service::new(Face::GitHub, &prometheus, "  commands_per_hour: 1\n").proposed();
+    {
+        let mut state = service.fake.state();
+        for (id, login) in [(31, "jo"), (32, "lee")] {
+            let person = User { id, login: login.to_owned(), ..state.users[&KIM].clone() };
+            state.users.insert(id, person);
+            state.infra().roles.insert(id, Role::Read);
+        }
+    }
+    for person in [KIM, ALEX, 31] {
+        let id = service.says(person, "slicewright help");
+        service.answered(&id);
+    }
+    let id = service.says(32, "slicewright help");
+    service.answered(&id);
+    service.says_back("3 commands on this merge request within an hour");
 }
 
 #[test]

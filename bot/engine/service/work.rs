@@ -15,9 +15,12 @@ use crate::forge::ForgeError;
 use crate::prometheus::Quiet;
 use crate::settings::ClusterSettings;
 use crate::store::StoreError;
-use crate::store::commands::CommandNote;
+use crate::store::commands::{CommandNote, Lately, TOO_MANY};
 use crate::store::leases::Job as Leased;
 use crate::store::runs::RunNote;
+
+/// People who may use up their commands on one merge request within an hour.
+const MOST_PEOPLE: u64 = 3;
 
 /// Wait before the memory is asked again to take what came of a job.
 const BETWEEN_WRITES: Duration = Duration::from_secs(1);
@@ -185,15 +188,20 @@ impl Service {
                 return Ok(());
             }
         };
-        let hour_ago = Timestamp::now().saturating_sub(SignedDuration::from_hours(1)).unwrap_or(said.at);
-        let lately = self.store.commands_since(&said.place, said.author, hour_ago).await?;
-        let most = engine.settings().server.commands_per_hour();
-        if lately >= u64::from(most) {
-            self.note(&comment, 0, "-", "too many", said.at).await?;
-            if lately == u64::from(most) {
-                let why = format!(
-                    "these were {most} commands within an hour, and more are not taken: ask again later"
-                );
+        let lately = self.lately(&comment, said.at).await?;
+        let most = u64::from(engine.settings().server.commands_per_hour());
+        let reached = if lately.by_author >= most {
+            Some(format!("{most} commands"))
+        } else if lately.on_request >= MOST_PEOPLE * most {
+            Some(format!("{} commands on this merge request", MOST_PEOPLE * most))
+        } else {
+            None
+        };
+        if let Some(reached) = reached {
+            self.note(&comment, 0, "-", TOO_MANY, said.at).await?;
+            if lately.too_many == 0 {
+                let why =
+                    format!("these were {reached} within an hour, and more are not taken: ask again later");
                 engine.give_up(&comment, &why).await?;
             }
             return Ok(());
@@ -245,9 +253,8 @@ impl Service {
             text: String::new(),
             head: None,
         };
-        let hour_ago = Timestamp::now().saturating_sub(SignedDuration::from_hours(1)).unwrap_or(ticked.at);
-        let lately = self.store.commands_since(&tick.place, tick.by.id, hour_ago).await?;
-        if lately >= u64::from(engine.settings().server.commands_per_hour()) {
+        let lately = self.lately(&comment, ticked.at).await?;
+        if lately.by_author >= u64::from(engine.settings().server.commands_per_hour()) {
             tracing::info!(by = tick.by.login, pool = %tick.pool, "ticked too many boxes within an hour");
             return Ok(());
         }
@@ -274,6 +281,13 @@ impl Service {
             }
         }
         Ok(())
+    }
+
+    /// What was asked for within the last hour, besides this.
+    async fn lately(&self, comment: &Comment, at: Timestamp) -> Result<Lately, StoreError> {
+        let hour_ago = Timestamp::now().saturating_sub(SignedDuration::from_hours(1)).unwrap_or(at);
+        let (place, request) = (&comment.place, &comment.request);
+        self.store.commands_lately(place, comment.author.id, request, &comment.id, hour_ago).await
     }
 
     async fn note(

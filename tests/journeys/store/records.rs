@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use slicewright::store::Store;
-use slicewright::store::commands::CommandNote;
+use slicewright::store::commands::{CommandNote, TOO_MANY};
 use slicewright::store::deliveries::Accepted;
 use slicewright::store::jobs::NewJob;
 use slicewright::store::leases::Job;
@@ -241,10 +241,22 @@ async fn commands_are_counted_for_a_person_in_a_repository(base: &Base) {
     }
     let elsewhere = CommandNote { repository: "github:acme/other".to_owned(), ..command("d", 0, 7, 20) };
     store.note_command(&elsewhere).await.unwrap();
-    for (author, since, n) in [(7, 0, 3), (7, 10, 3), (7, 11, 1), (7, 21, 0), (8, 0, 1), (9, 0, 0)] {
-        let counted = store.commands_since("github:acme/infra", author, at(since)).await.unwrap();
-        assert_eq!(counted, n, "{author} since {since}");
+    let refused = CommandNote { outcome: TOO_MANY.to_owned(), ..command("e", 0, 8, 30) };
+    store.note_command(&refused).await.unwrap();
+    for (author, since, counts) in [
+        (7, 0, [3, 0, 4]),
+        (7, 10, [3, 0, 4]),
+        (7, 11, [1, 0, 2]),
+        (7, 21, [0, 0, 0]),
+        (8, 0, [2, 1, 4]),
+        (9, 0, [0, 0, 4]),
+    ] {
+        let lately = store.commands_lately("github:acme/infra", author, "17", "-", at(since)).await.unwrap();
+        let counted = [lately.by_author, lately.too_many, lately.on_request];
+        assert_eq!(counted, counts, "{author} since {since}");
     }
+    let but = store.commands_lately("github:acme/infra", 7, "18", "a", at(0)).await.unwrap();
+    assert_eq!((but.by_author, but.on_request), (1, 0), "its own do not count, nor those on others");
 }
 
 async fn a_run_is_one_line_from_start_to_end(base: &Base) {
