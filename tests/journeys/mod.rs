@@ -5,6 +5,8 @@ mod bot;
 
 mod golden;
 
+mod settled;
+
 mod stage;
 
 mod proposals;

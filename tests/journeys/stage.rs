@@ -356,9 +356,11 @@ impl Stage {
 
     /// A person sees an open merge request of the branch.
     pub(super) fn has_open_request(&self) -> bool {
-        let mut state = self.fake().state();
         let open = |one: &Request| one.source == BRANCH && one.state == RequestState::Open;
-        state.infra().requests.iter().any(open)
+        match &self.scene {
+            Scene::Local(_) => self.folder().is_dir() && self.seen().open,
+            Scene::Remote(fake) => fake.state().infra().requests.iter().any(open),
+        }
     }
 
     /// The merge request as people see it.

@@ -297,6 +297,10 @@ impl Local {
             let what = format!("the merge request of `{branch}`, closed meanwhile,");
             return Err(ForgeError::Conflict { what });
         }
+        if !open {
+            // The folder may have been another merge request's, of which they speak.
+            Topic::ALL.iter().try_for_each(|topic| folder.say(*topic, None))?;
+        }
         let path = folder.write(request)?;
         folder.forget_head()?;
         Ok(path.display().to_string())
