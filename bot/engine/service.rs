@@ -90,15 +90,16 @@ impl Service {
         })
     }
 
-    /// Goes on with another configuration. What is in work ends with the one that it began with.
+    /// Goes on with another configuration, for which [`Service::set_up`] is the next step. What is in work ends with the one
+    /// that it began with.
     ///
     /// # Errors
     /// When a secret of it is not there; then everything stays as it was.
-    pub async fn reload(&self, engine: Engine) -> anyhow::Result<()> {
+    pub fn reload(&self, engine: Engine) -> anyhow::Result<()> {
         let hooks = hooks(&engine)?;
         *self.hooks.write().unwrap_or_else(PoisonError::into_inner) = hooks;
         *self.engine.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(engine);
-        self.set_up(Timestamp::now()).await
+        Ok(())
     }
 
     /// Where forges send their deliveries: each forge's name with the path.

@@ -125,7 +125,10 @@ async fn take(
     tls: Option<&RustlsConfig>,
 ) -> anyhow::Result<()> {
     let settings = engine.settings().server.clone();
-    service.reload(engine).await?;
+    service.reload(engine)?;
+    if let Err(error) = service.set_up(Timestamp::now()).await {
+        tracing::error!("its schedules are not written down, send SIGHUP again: {error:#}");
+    }
     if let (Some(config), Some(files)) = (tls, &settings.tls)
         && let Err(error) = load(config, files).await
     {

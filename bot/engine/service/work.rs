@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
+use futures_util::FutureExt as _;
 use jiff::{SignedDuration, Timestamp};
 use tracing::Instrument as _;
 
@@ -25,7 +26,7 @@ const MOST_PEOPLE: u64 = 3;
 /// Wait before the memory is asked again to take what came of a job.
 const BETWEEN_WRITES: Duration = Duration::from_secs(1);
 
-/// Days for which a forge keeps deliveries that did not arrive; asked for with a margin.
+/// Hours for which a forge keeps deliveries that did not arrive; asked for with a margin.
 const DELIVERY_HOURS: i64 = 70;
 
 /// What came of a turn.
@@ -47,6 +48,12 @@ pub enum Worked {
     },
 }
 
+/// The job's outcome; a panic is an error, or the worker would be gone, and with the next attempt the next one.
+async fn whole(job: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    let done = std::panic::AssertUnwindSafe(job).catch_unwind().await;
+    done.unwrap_or_else(|_| Err(anyhow::anyhow!("a fault of the program: the lines before say where")))
+}
+
 impl Service {
     /// Takes a job and carries it out. `worker` names whoever asks, for people who look into the queue.
     ///
@@ -60,7 +67,7 @@ impl Service {
         let (id, kind, lane, attempt) = (leased.id, &leased.kind, &leased.lane, leased.attempts);
         let span = tracing::info_span!("job", id, kind, lane, attempt);
         let done = tokio::select! {
-            done = self.attempt(&leased).instrument(span) => done,
+            done = whole(self.attempt(&leased)).instrument(span) => done,
             () = self.hold(&leased) => {
                 tracing::warn!(job = leased.id, kind = leased.kind, "another server took the job: it is left to that");
                 return Ok(Worked::Did { kind: leased.kind, failed: Some("taken by another".into()), given_up: false });
@@ -402,5 +409,18 @@ impl Service {
         if let Err(error) = self.engine().give_up(&said.comment(), &why).await {
             tracing::warn!(comment = said.comment, "nobody was told that it was given up: {error:#}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_job_that_panics_has_failed_and_its_worker_goes_on() {
+        let panics = async { panic!("on purpose") };
+        let error = whole(panics).await.unwrap_err();
+        assert!(error.to_string().contains("a fault of the program"), "{error}");
+        assert!(whole(async { Ok(()) }).await.is_ok());
     }
 }

@@ -35,7 +35,8 @@ fn crash(prometheus: &Prometheus, more: &str, seed: usize) {
         service.told(KIM, "slicewright snooze for=14d"),
     ];
     service.fake.take_log();
-    let kill_at = (seed * 7) % MOST_REQUESTS;
+    // Seeds of one forge are all even or all odd.
+    let kill_at = (seed / 2 * 7) % MOST_REQUESTS;
     for (_, sent) in &deliveries {
         service.deliver(sent);
     }
