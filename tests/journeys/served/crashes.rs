@@ -3,6 +3,9 @@
 //! The server ends by SIGKILL when the forge was asked so many times since the delivery, so that every step between
 //! receipt and reply is hit by some seed. 15 seeds run on each database with every test run, more by hand:
 //! `SLICEWRIGHT_CRASH_SEEDS=300 cargo test --release --test main crashes`.
+//!
+//! By hand, on two cores beside other work, on 2026-12-01: 300 seeds on SQLite in 1,385 s and 300 on PostgreSQL in 3,230 s,
+//! no finding in either. GitHub was killed at even requests only then, and GitLab at odd ones.
 
 use super::{BRANCH, Service};
 use crate::world::forge::Face;
