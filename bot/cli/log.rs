@@ -9,7 +9,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{FilterExt as _, Targets, filter_fn};
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 
@@ -68,7 +68,9 @@ pub fn start(args: &Args) -> anyhow::Result<Log> {
             // Whatever the log leaves out; and of our own alone, since to send traces is a request too.
             .with_filter(Targets::new().with_target("slicewright", LevelFilter::INFO))
     });
-    tracing_subscriber::registry().with(lines.with_filter(filter)).with(traces).init();
+    // The driver warns of parameters of the database's URL that it does not know, with their values.
+    let secret = filter_fn(|meta| !meta.target().starts_with("sqlx_postgres::options"));
+    tracing_subscriber::registry().with(lines.with_filter(filter.and(secret))).with(traces).init();
     Ok(Log(provider))
 }
 

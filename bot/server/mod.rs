@@ -31,6 +31,9 @@ use telemetry::Telemetry;
 /// next server, when the lease is over.
 const LAST_SECONDS: Duration = Duration::from_secs(20);
 
+/// How long the store may take to end its connections after that.
+const LAST_ANSWER: Duration = Duration::from_secs(2);
+
 /// How long a client may take to say what it wants.
 const HEADER_TIME: Duration = Duration::from_secs(10);
 
@@ -52,6 +55,10 @@ pub async fn serve(
     reread: impl Fn() -> anyhow::Result<Engine>,
     ready: impl FnOnce(&str),
 ) -> anyhow::Result<()> {
+    // Before anything else: a signal that nobody waits for ends the process.
+    let mut term = signal(SignalKind::terminate()).context("cannot wait for signals")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for signals")?;
+    let mut hangup = signal(SignalKind::hangup()).context("cannot wait for signals")?;
     let service = Arc::new(service);
     let engine = service.engine();
     let settings = &engine.settings().server;
@@ -79,9 +86,6 @@ pub async fn serve(
     let workers = worker::start(&service, &telemetry, settings.workers(), &stop);
 
     let handle = axum_server::Handle::new();
-    let mut term = signal(SignalKind::terminate()).context("cannot wait for signals")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for signals")?;
-    let mut hangup = signal(SignalKind::hangup()).context("cannot wait for signals")?;
     let scheme = if tls.is_some() { "https" } else { "http" };
     ready(&format!("{scheme}://{address}"));
     tell_systemd(&[sd_notify::NotifyState::Ready]);
@@ -111,9 +115,10 @@ pub async fn serve(
     tell_systemd(&[sd_notify::NotifyState::Stopping]);
     stop.cancel();
     handle.graceful_shutdown(Some(LAST_SECONDS));
-    let _ = tokio::time::timeout(LAST_SECONDS, serving).await;
-    workers.end(LAST_SECONDS).await;
-    service.close().await;
+    let _ = tokio::join!(tokio::time::timeout(LAST_SECONDS, serving), workers.end(LAST_SECONDS));
+    if tokio::time::timeout(LAST_ANSWER, service.close()).await.is_err() {
+        tracing::warn!("the store does not answer: what it was not told is done again");
+    }
     Ok(())
 }
 

@@ -13,7 +13,8 @@ use tokio::sync::Semaphore;
 use super::Shared;
 use crate::engine::service::{Received, Refused, most_bytes};
 
-/// How long a body may take to arrive. GitHub and GitLab wait ten seconds for the answer.
+/// How long it may take until the body is there, with the wait for a turn. GitHub and GitLab wait ten seconds for the
+/// answer.
 const BODY_TIME: Duration = Duration::from_secs(8);
 
 /// How long a delivery may wait until others are written down: GitHub sends none again of its own accord.
@@ -59,12 +60,13 @@ async fn take(
     }
     // Without a length it may become a long one.
     let is_large = length.is_none_or(|length| length > LARGE);
+    let by = tokio::time::Instant::now() + BODY_TIME;
     let turn = if is_large { LARGE_ONES.acquire() } else { SMALL_ONES.acquire() };
     let Ok(Ok(_permit)) = tokio::time::timeout(TURN_TIME, turn).await else {
         return Err(later("too many deliveries at once"));
     };
     let most = if is_large { most_bytes() } else { LARGE };
-    let body = match tokio::time::timeout(BODY_TIME, to_bytes(body, most)).await {
+    let body = match tokio::time::timeout_at(by, to_bytes(body, most)).await {
         Err(_) => return Err(("slow", plain(StatusCode::REQUEST_TIMEOUT, "the body took too long"))),
         Ok(Err(_)) => return Err(too_large()),
         Ok(Ok(body)) => body,

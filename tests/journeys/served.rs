@@ -78,6 +78,14 @@ impl Service {
         self
     }
 
+    /// Waits until the first look has ended.
+    pub(super) fn looked(self) -> Self {
+        until(30, "the first look", || {
+            self.server().get("/metrics").body.contains("kind=\"look\",outcome=\"done\"").then_some(())
+        });
+        self
+    }
+
     /// Somebody says something; returns the comment's number and what the forge sends about it.
     pub(super) fn told(&self, user: u64, text: &str) -> (String, Sent) {
         self.fake.state().told_by(self.fake.face(), BRANCH, user, text)

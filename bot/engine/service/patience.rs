@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -20,7 +21,7 @@ const MOST_TIME: SignedDuration = SignedDuration::from_hours(12);
 const LONGEST_WAIT: SignedDuration = SignedDuration::from_mins(15);
 
 /// How long a forge that did not answer is left alone.
-const REST: SignedDuration = SignedDuration::from_secs(5);
+const REST: Duration = Duration::from_secs(5);
 
 /// Whether a job that failed like this, and was handed in then, is not tried again.
 pub(super) fn gives_up(error: &anyhow::Error, attempts: u32, created: Timestamp, now: Timestamp) -> bool {
@@ -48,7 +49,8 @@ pub(super) struct Silent(Mutex<BTreeMap<String, Rest>>);
 
 #[derive(Clone, Copy, Debug)]
 struct Rest {
-    until: Timestamp,
+    /// By a clock that nobody sets.
+    until: Instant,
     /// A job finds out whether it is over.
     asked: bool,
 }
@@ -64,7 +66,7 @@ impl Silent {
     ///
     /// # Errors
     /// The forge did not answer a moment ago, or somebody finds out already whether it is back.
-    pub(super) fn begin<'a>(&'a self, forge: &'a str, now: Timestamp) -> Result<Asking<'a>, ForgeError> {
+    pub(super) fn begin<'a>(&'a self, forge: &'a str, now: Instant) -> Result<Asking<'a>, ForgeError> {
         match self.all().get_mut(forge) {
             Some(rest) if rest.asked || now < rest.until => {
                 let what = format!("asking `{forge}`, which was silent a moment ago");
@@ -83,11 +85,10 @@ impl Silent {
 
 impl Asking<'_> {
     /// The job ended like this.
-    pub(super) fn end(self, error: Option<&anyhow::Error>, now: Timestamp) {
+    pub(super) fn end(self, error: Option<&anyhow::Error>, now: Instant) {
         match error.and_then(of_forge) {
             Some(ForgeError::Unanswered { .. }) => {
-                let until = now.saturating_add(REST).unwrap_or(now);
-                self.silent.all().insert(self.forge.to_owned(), Rest { until, asked: false });
+                self.silent.all().insert(self.forge.to_owned(), Rest { until: now + REST, asked: false });
             }
             _ => {
                 self.silent.all().remove(self.forge);
@@ -120,19 +121,21 @@ mod tests {
     #[test]
     fn one_job_at_a_time_asks_a_forge_that_did_not_answer() {
         let all = Silent::default();
-        let begin = |forge: &'static str, now| all.begin(forge, at(now)).ok();
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let begin = |forge: &'static str, now| all.begin(forge, after(now)).ok();
         let both = [begin("a", 0).unwrap(), begin("a", 0).unwrap()];
         for asking in both {
-            asking.end(Some(&silent()), at(11));
+            asking.end(Some(&silent()), after(11));
         }
         assert!(begin("a", 15).is_none(), "it is left alone");
         assert!(begin("b", 15).is_some(), "others are not");
         let first = begin("a", 16).expect("one finds out");
         assert!(begin("a", 17).is_none(), "and no other");
-        first.end(Some(&silent()), at(50));
+        first.end(Some(&silent()), after(50));
         assert!(begin("a", 54).is_none());
         drop(begin("a", 55).expect("another one, in whose middle the server is asked to end"));
-        begin("a", 55).unwrap().end(Some(&anyhow::anyhow!("another matter")), at(56));
+        begin("a", 55).unwrap().end(Some(&anyhow::anyhow!("another matter")), after(56));
         assert!(begin("a", 56).is_some() && begin("a", 56).is_some(), "it answers");
     }
 
@@ -149,7 +152,7 @@ mod tests {
     #[test]
     fn attempts_wait_longer_each_time_and_as_long_as_the_forge_asks() {
         let busy = |seconds| {
-            let wait = Some(std::time::Duration::from_secs(seconds));
+            let wait = Some(Duration::from_secs(seconds));
             anyhow::Error::from(ForgeError::Busy { what: "x".into(), wait })
         };
         assert_eq!(wait(&silent(), 1).as_secs(), 10);

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::Service;
+use super::job::look;
 use crate::engine::pictures::Pictures;
 use crate::engine::propose::{ClusterReport, PoolReport, Report};
 use crate::engine::review::Facts;
@@ -211,14 +212,14 @@ impl Service {
                 Some(_) | None => facts.push(format!("cluster `{name}` was not looked at yet")),
             }
         }
-        for known in self.store.schedules().await? {
-            if let Some(name) = known.name.strip_prefix("look:").filter(|name| names.contains(*name)) {
-                facts.push(format!("cluster `{name}` is looked at next {}", minute(known.next)));
-            }
-            let looks = known.name.strip_prefix("look:").and_then(|name| name.split_once('\n'));
-            if let Some((name, pool)) = looks.filter(|(name, _)| names.contains(*name)) {
-                facts.push(format!("pool `{name}/{pool}` is looked at next {}", minute(known.next)));
-            }
+        let schedules = self.store.schedules().await?;
+        let next = |schedule: String| Some(minute(schedules.iter().find(|one| one.name == schedule)?.next));
+        for cluster in engine.settings().clusters.iter().filter(|cluster| names.contains(&cluster.name)) {
+            let name = &cluster.name;
+            facts.extend(next(look(name, None)).map(|at| format!("cluster `{name}` is looked at next {at}")));
+            facts.extend(cluster.pool_schedules.keys().filter_map(|pool| {
+                Some(format!("pool `{name}/{pool}` is looked at next {}", next(look(name, Some(pool)))?))
+            }));
         }
         Ok(facts)
     }

@@ -1,6 +1,6 @@
 //! The jobs of the queue, one at a time in each repository.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use futures_util::FutureExt as _;
@@ -93,7 +93,6 @@ impl Service {
                         attempt = leased.attempts,
                         "failed: {why}"
                     );
-                    let now = Timestamp::now();
                     let due = now.saturating_add(patience::wait(&error, leased.attempts)).unwrap_or(now);
                     self.written(async || self.store.retry(&leased, due, &why).await).await?;
                 }
@@ -147,9 +146,9 @@ impl Service {
         let job: Job =
             serde_json::from_str(&leased.payload).context("the job was written by another version")?;
         let Some(forge) = self.forge_of(&job) else { return self.carry_out(&job).await };
-        let asking = self.silent.begin(&forge, Timestamp::now())?;
+        let asking = self.silent.begin(&forge, Instant::now())?;
         let done = self.carry_out(&job).await;
-        asking.end(done.as_ref().err(), Timestamp::now());
+        asking.end(done.as_ref().err(), Instant::now());
         done
     }
 

@@ -27,11 +27,7 @@ const MOST_REQUESTS: usize = 40;
 
 fn crash(prometheus: &Prometheus, more: &str, seed: usize) {
     let face = if seed.is_multiple_of(2) { Face::GitHub } else { Face::GitLab };
-    let mut service = Service::new(face, prometheus, more).proposed();
-    // The first look is over.
-    until(30, "the first look", || {
-        service.server().get("/metrics").body.contains("kind=\"look\",outcome=\"done\"").then_some(())
-    });
+    let mut service = Service::new(face, prometheus, more).proposed().looked();
     let deliveries = [
         service.told(KIM, "slicewright set exclude=search/ocr-svc"),
         service.told(KIM, "slicewright help"),

@@ -13,10 +13,7 @@ use crate::world::wait::until;
 fn with_a_full_disk_deliveries_are_refused_and_taken_when_they_come_again() {
     let prometheus = Prometheus::holding(&[&golden::dc1()]);
     for face in [Face::GitHub, Face::GitLab] {
-        let service = Service::new(face, &prometheus, "").proposed();
-        until(30, "the first look", || {
-            service.server().get("/metrics").body.contains("kind=\"look\",outcome=\"done\"").then_some(())
-        });
+        let service = Service::new(face, &prometheus, "").proposed().looked();
         let early = service.says(KIM, "slicewright set exclude=search/ocr-svc");
         service.answered(&early);
 
@@ -51,10 +48,7 @@ fn with_a_full_disk_deliveries_are_refused_and_taken_when_they_come_again() {
 fn a_disk_that_is_full_for_a_while_holds_work_up_and_doubles_none() {
     let prometheus = Prometheus::holding(&[&golden::dc1()]);
     for face in [Face::GitHub, Face::GitLab] {
-        let service = Service::new(face, &prometheus, "").proposed();
-        until(30, "the first look", || {
-            service.server().get("/metrics").body.contains("kind=\"look\",outcome=\"done\"").then_some(())
-        });
+        let service = Service::new(face, &prometheus, "").proposed().looked();
         let id = service.says(KIM, "slicewright set exclude=search/ocr-svc");
         until(10, "the eyes", || service.reactions(&id).contains(&"eyes".to_owned()).then_some(()));
         service.server().room(Some(1_024));

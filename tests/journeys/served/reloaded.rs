@@ -76,7 +76,11 @@ fn a_store_that_cannot_be_used_is_named_with_the_way_out() {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("junk.db"), "this is no database but a text of some length, is it not?")
         .unwrap();
-    std::fs::write(home.path().join("url"), "postgres://bot:a-secret-word@127.0.0.1:1/bot").unwrap();
+    std::fs::write(
+        home.path().join("url"),
+        "postgres://bot:a-secret-word@127.0.0.1:1/bot?sslpassword=a-secret-word",
+    )
+    .unwrap();
     for (store, named) in [
         ("{path: none/x.db}", vec!["none/x.db.lock`", "`server.store.path`"]),
         ("{path: junk.db}", vec!["`server.store`", "junk.db`", "move the file away"]),

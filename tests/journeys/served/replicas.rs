@@ -61,10 +61,7 @@ fn what_cannot_be_written_down_is_refused_and_taken_when_it_comes_again() {
     let prometheus = Prometheus::holding(&[&golden::dc1()]);
     let mut database = Postgres::start();
     let (store, _home) = store(&database.new_database());
-    let service = Service::new(Face::GitHub, &prometheus, &store).proposed();
-    until(30, "the first look", || {
-        service.server().get("/metrics").body.contains("kind=\"look\",outcome=\"done\"").then_some(())
-    });
+    let service = Service::new(Face::GitHub, &prometheus, &store).proposed().looked();
     let (help, sent) = service.told(KIM, "slicewright help");
     database.crash();
     let heard = service.server().deliver(&sent);
